@@ -1,0 +1,1 @@
+"""Checks: the rules, one family a file, one function a rule."""

@@ -1,0 +1,293 @@
+"""Rules on the memory budget: weights that do not fit, the reserve, one format for everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+
+from kvdsl.checks.study import Fact, Study, Suggestion
+from kvdsl.costs.estimate import Estimate
+from kvdsl.costs.memory import Ledger
+from kvdsl.diagnostics import Severity
+from kvdsl.placement.degrees import uniform
+from kvdsl.placement.topology import topology
+from kvdsl.rules import Rule, rule
+from kvdsl.spec.formats import Recipe, RecipeLine
+from kvdsl.spec.hardware import Selection
+from kvdsl.spec.model import Gqa, Mla
+from kvdsl.units import BYTES, Quantity
+
+USUAL_RESERVE = 3 * 10**9
+"""Bytes a GPU that the worked 405B case keeps for activations, graphs and communicators; NVIDIA's
+aiconfigurator keeps 3.5 GiB for the same. Used for 'what if' only."""
+
+WIDE = ("embedding", "head")
+"""Modules that released 8-bit and 4-bit checkpoints usually keep in 16 bits."""
+
+
+def _short(study: Study) -> Ledger | None:
+    """The device with the least room, if weights leave none."""
+    book = min(study.costs.ledgers, key=lambda b: Fraction(b.room.value))
+    return book if book.room.value <= 0 and study.subject.budget.kv is None else None
+
+
+def _fewest(study: Study) -> Suggestion | None:
+    """The smallest TP on devices of this kind at which weights leave room: p_min."""
+    heads = [p.query_heads for p in study.subject.model.parts.values() if isinstance(p, Gqa | Mla)]
+    device = study.placed.classes[0].device
+    widest = min(heads, default=1)
+    for tp in (d for d in range(1, widest + 1) if widest % d == 0):
+        if any(h % tp for h in heads):
+            continue
+        there = topology(Selection(count=tp, of=device))
+        subject = replace(study.subject.under(uniform(tp)), topology=there)
+        found = study.room_of(subject)
+        if found.fits:
+            shows = ("gpus", "memory.weights", "memory.kv", "kv.tokens")
+            return Suggestion(f"TP={tp}, the fewest devices that hold the weights",
+                              f"tp = {tp}", found, shows)  # fmt: skip
+    return None
+
+
+def _wall(book: Ledger) -> Quantity:
+    return Quantity(Fraction(book.usable.value) - Fraction(book.reserve.value), BYTES)
+
+
+def _overflow(study: Study, book: Ledger) -> Fact:
+    parameters = study.costs.values["model.parameters"].quantity
+    over = Quantity(-Fraction(book.room.value), BYTES)
+    return Fact(
+        study.subject.place("layout"),
+        {
+            "weights": book.weights.quantity,
+            "wall": _wall(book),
+            "device": book.rank.device.title,
+            "over": over,
+            "parameters": parameters,
+            "usable": book.usable.quantity,
+            "reserve": book.reserve.quantity,
+            "copies": study.subject.degrees.replicas * study.subject.degrees.attention.dp,
+        },
+        (
+            ("parameters", parameters),
+            ("weights on a device", book.weights.quantity),
+            ("usable less reserve", _wall(book)),
+            ("too much", over),
+        ),
+        _fewest(study),
+    )
+
+
+@rule(
+    "KV141",
+    "weights-exceed-memory",
+    Severity.ERROR,
+    "costs",
+    "the weights alone do not fit: {weights} on a device that has {wall} for them",
+    label="{over} too much on each {device}",
+    notes=(
+        "{usable} usable - {reserve} reserve = {wall}; {parameters} parameters",
+        "a smaller cache cannot help: no byte is left for any cache",
+    ),
+    helps=("cut the weights more ways (`tp`, `pp`, `ep`), or store them smaller",),
+)
+def weights_exceed_memory(study: Study) -> Iterator[Fact]:
+    """Weights must leave room for a cache.
+
+    What it checks
+        On every device, weights are fewer bytes than utilization x memory - reserve.
+
+    Why it matters
+        Nothing runs. Compressing the cache touches no weight, so it cannot help; more devices to
+        a replica or smaller weights do.
+
+    Example
+        deployment d {
+          model    = models.llama_3_1_70b
+          weights  = formats.bf16
+          kv       = formats.bf16
+          on       = 1 x nodes.hgx_h100
+          layout   { tp = 1 }
+          budget   { reserve = 3 GB }
+          workload { context = 8 ktok; concurrency = 8 req }
+        }
+
+    Instead
+        The finding names the fewest devices that hold the weights.
+    """
+    book = _short(study)
+    if book is not None:
+        yield _overflow(study, book)
+
+
+@rule(
+    "KV142",
+    "copies-add-no-room",
+    Severity.ERROR,
+    "costs",
+    "{copies} copies do not make room: each needs {weights} on a device that has {wall}",
+    label="{over} too much on each {device}, with any number of copies",
+    notes=("every replica or DP rank holds its own weights, so bytes a device stay the same",),
+    helps=("use the devices to cut one copy (`tp`, `pp`, `ep`) instead",),
+    silences=("KV141", "KV201"),
+)
+def copies_add_no_room(study: Study) -> Iterator[Fact]:
+    """Data parallelism gives a model that does not fit no room.
+
+    What it checks
+        A layout with replicas or DP attention whose weights exceed the budget of a device.
+
+    Why it matters
+        A copy needs all its bytes again. Only cutting one copy makes room.
+
+    Example
+        deployment d {
+          model    = models.llama_3_1_70b
+          weights  = formats.bf16
+          kv       = formats.bf16
+          on       = 1 x nodes.hgx_h100
+          layout   { tp = 1; replicas = 4 }
+          budget   { reserve = 3 GB }
+          workload { context = 8 ktok; concurrency = 8 req }
+        }
+
+    Instead
+        `tp`, `pp` or `ep` over the same devices.
+    """
+    degrees = study.subject.degrees
+    book = _short(study)
+    if book is not None and (degrees.replicas > 1 or degrees.attention.dp > 1):
+        yield _overflow(study, book)
+
+
+@rule(
+    "KV143",
+    "no-reserve",
+    Severity.WARNING,
+    "costs",
+    "no memory is kept for activations, graphs and communication",
+    label="no `reserve` here",
+    notes=("with {reserve} a GPU the cache holds {after}, not {before}",),
+    helps=("add `reserve = 3 GB` to the budget, or the figure from the engine's start-up log",),
+)
+def no_reserve(study: Study) -> Iterator[Fact]:
+    """A budget needs a reserve.
+
+    What it checks
+        The budget gives a `reserve`, or the engine an `overhead`, or `kv` outright.
+
+    Why it matters
+        Activations, captured graphs and communication buffers take gigabytes. A plan without them
+        promises tokens that the engine will not have.
+
+    Example
+        deployment d {
+          model    = models.deepseek_v3
+          weights  = formats.fp8
+          kv       = formats.bf16
+          on       = 1 x nodes.hgx_h200
+          layout   { attention { dp = 8 }; experts { ep = 8 } }
+          workload { context = 4 ktok; concurrency = 64 req }
+        }
+
+    Instead
+        budget { reserve = 3 GB }
+    """
+    subject = study.subject
+    said = subject.budget.reserve is not None or subject.budget.kv is not None
+    if said or (subject.engine is not None and subject.engine.overhead is not None):
+        return
+    if not study.costs.fits:
+        return
+    budget = subject.budget.model_copy(update={"reserve": USUAL_RESERVE})
+    other = study.room_of(subject.with_budget(budget))
+    yield Fact(
+        subject.place("budget"),
+        {
+            "reserve": Quantity(USUAL_RESERVE, BYTES),
+            "before": study.costs.values["kv.tokens"].quantity,
+            "after": other.values["kv.tokens"].quantity,
+        },
+        (),
+        Suggestion("reserve = 3 GB", "budget { reserve = 3 GB }", other,
+                   ("kv.tokens", "kv.sequences", "memory.kv")),
+    )  # fmt: skip
+
+
+@rule(
+    "KV144",
+    "one-weight-format",
+    Severity.WARNING,
+    "costs",
+    "all weights in {format}: embedding and head are usually wider",
+    label="one format for every module",
+    notes=("in {wide} they take {more} more in all: {tokens_after} instead of {tokens_before}",),
+    helps=("say so per module: `recipe r {{ default = {path}; embedding = {wide_path}; "
+           "head = {wide_path} }}`",),
+)  # fmt: skip
+def one_weight_format(study: Study) -> Iterator[Fact]:
+    """One narrow format for all weights understates most checkpoints.
+
+    What it checks
+        `weights` is a single format narrower than the activations, with no line for embedding or
+        head.
+
+    Why it matters
+        Released FP8 and FP4 checkpoints keep embedding, head, norms and often more in 16 bits.
+
+    Example
+        deployment d {
+          model    = models.llama_3_1_405b
+          weights  = formats.fp8
+          kv       = formats.bf16
+          on       = 1 x nodes.hgx_h200
+          layout   { tp = 8 }
+          budget   { reserve = 3 GB }
+          workload { context = 8 ktok; concurrency = 8 req }
+        }
+
+    Instead
+        recipe r { default = formats.fp8; embedding = formats.bf16; head = formats.bf16 }
+    """
+    subject, found = study.subject, study.costs
+    one = subject.weights.uniform
+    wide = subject.activations
+    if one is None or one.bits is None or wide.bits is None or one.bits >= wide.bits:
+        return
+    lines = (*subject.weights.lines, *(RecipeLine(name=m, format=wide) for m in WIDE))
+    other = study.room_of(replace(subject, weights=Recipe(lines=lines)))
+    more = _stored(other) - _stored(found)
+    if more <= 0:
+        return
+    yield Fact(
+        subject.place("weights"),
+        {
+            "format": one.title.rpartition(".")[2],
+            "wide": wide.title.rpartition(".")[2],
+            "path": one.title,
+            "wide_path": wide.title,
+            "more": Quantity(more, BYTES),
+            "tokens_before": found.values["kv.tokens"].quantity,
+            "tokens_after": other.values["kv.tokens"].quantity,
+        },
+        (("more in all", Quantity(more, BYTES)),),
+        Suggestion(
+            f"embedding and head in {wide.title}", "", other, ("memory.weights", "kv.tokens")
+        ),
+    )
+
+
+def _stored(found: Estimate) -> int | Fraction:
+    """Bytes of one copy of embedding and head."""
+    stored: int | Fraction = 0
+    for stage in found.placement.stages:
+        book = next(b for b in found.ledgers if b.rank.stage == stage.number)
+        for module, term in book.modules:
+            held = [s.held for s in stage.shards if s.tensor.module == module]
+            if module in WIDE and held:
+                stored += Fraction(term.value) / held[0]
+    return stored.numerator if isinstance(stored, Fraction) and stored.denominator == 1 else stored
+
+
+RULES: tuple[Rule, ...] = (weights_exceed_memory, copies_add_no_room, no_reserve, one_weight_format)

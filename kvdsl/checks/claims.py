@@ -1,0 +1,281 @@
+"""Rules that are judged on the finished plan: claims, requirements, waivers. Their functions stand
+in `requirements`, on a floor that sees the plan; here is what they are called and say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdsl.checks.study import Fact, Study
+from kvdsl.diagnostics import Severity
+from kvdsl.rules import Rule, rule
+
+
+@rule(
+    "KV146",
+    "wrong-claim",
+    Severity.ERROR,
+    "plan",
+    "the claim does not follow from the plan: {name} is {value}, not {bound}",
+    label="{claimed} claimed, {value} derived",
+    notes=("{fit}", "{terms}"),
+    helps=("write {value_exact}, or change what the plan says",),
+)
+def wrong_claim(study: Study) -> Iterator[Fact]:
+    """A claimed figure that the plan does not give.
+
+    What it checks
+        A `require` with `==` or `within` holds. If not, known wrong derivations are tried: the
+        capacity floored once over all ranks, the latent without its rope key, GiB read for GB,
+        the cache divided by TP past its heads, and the figures of the compared layouts.
+
+    Why it matters
+        A wrong figure that has a name is understood at once.
+
+    Example
+        cluster two { nodes = 2 x nodes.hgx_h100; fabric = links.infiniband_ndr }
+        deployment d {
+          model    = models.llama_3_1_405b
+          weights  = formats.fp8
+          kv       = formats.bf16
+          on       = two
+          layout   { tp = 16 }
+          budget   { reserve = 3 GB }
+          workload { context = 8 ktok; concurrency = 64 req }
+          require kv.bytes_per_token_per_gpu == 32_256 B/tok
+        }
+
+    Instead
+        require kv.bytes_per_token_per_gpu == 64_512 B/tok
+    """
+    yield from ()
+
+
+@rule(
+    "KV910",
+    "failed-requirement",
+    Severity.ERROR,
+    "plan",
+    "{name} is {value}, and {text} is required",
+    label="{margin}",
+    notes=("{terms}", "because {because}"),
+)
+def failed_requirement(study: Study) -> Iterator[Fact]:
+    """A requirement that the plan does not meet.
+
+    What it checks
+        Every `require` of the deployment.
+
+    Why it matters
+        A requirement is what the plan was agreed on. It fails the check.
+
+    Example
+        deployment d {
+          model    = models.llama_3_1_8b
+          weights  = formats.bf16
+          kv       = formats.bf16
+          on       = 1 x nodes.hgx_h100
+          layout   { tp = 8 }
+          budget   { reserve = 3 GB }
+          workload { context = 8 ktok; concurrency = 8 req }
+          require kv.tokens >= 100 Mtok
+        }
+
+    Instead
+        Change the plan, or the requirement.
+    """
+    yield from ()
+
+
+@rule(
+    "KV911",
+    "failed-expectation",
+    Severity.WARNING,
+    "plan",
+    "{name} is {value}, and {text} is expected",
+    label="{margin}",
+    notes=("{terms}", "because {because}"),
+)
+def failed_expectation(study: Study) -> Iterator[Fact]:
+    """An expectation that the plan does not meet.
+
+    What it checks
+        Every `expect` of the deployment.
+
+    Why it matters
+        It warns, and does not fail the check.
+
+    Example
+        deployment d {
+          model    = models.llama_3_1_8b
+          weights  = formats.bf16
+          kv       = formats.bf16
+          on       = 1 x nodes.hgx_h100
+          layout   { tp = 8 }
+          budget   { reserve = 3 GB }
+          workload { context = 8 ktok; concurrency = 8 req }
+          expect kv.tokens >= 100 Mtok
+        }
+
+    Instead
+        Change the plan, or the expectation.
+    """
+    yield from ()
+
+
+@rule(
+    "KV912",
+    "unanswered-requirement",
+    Severity.WARNING,
+    "plan",
+    "{names} is not answered by this plan, so {text} was not judged",
+    label="{why}",
+)
+def unanswered_requirement(study: Study) -> Iterator[Fact]:
+    """A requirement on a value that the plan does not have.
+
+    What it checks
+        Every value that a requirement asks is answered.
+
+    Why it matters
+        A cost without a price, or a transfer without pools, cannot be judged; silence would look
+        like success.
+
+    Example
+        deployment d {
+          model    = models.llama_3_1_8b
+          weights  = formats.bf16
+          kv       = formats.bf16
+          on       = 1 x nodes.hgx_h100
+          layout   { tp = 8 }
+          budget   { reserve = 3 GB }
+          workload { context = 8 ktok; concurrency = 8 req }
+          require transfer.time <= 100 ms
+        }
+
+    Instead
+        Give what the value needs (here: pools and a `transfer`).
+    """
+    yield from ()
+
+
+@rule(
+    "KV901",
+    "unused-allow",
+    Severity.WARNING,
+    "plan",
+    "`allow {code}` silences nothing",
+    label="{code} does not fire here",
+    helps=("remove the line",),
+)
+def unused_allow(study: Study) -> Iterator[Fact]:
+    """A waiver that waives nothing.
+
+    What it checks
+        Every `allow` silences a finding of its deployment.
+
+    Why it matters
+        A waiver that outlives its reason hides the next fault of its kind.
+
+    Example
+        deployment d {
+          model    = models.llama_3_1_8b
+          weights  = formats.bf16
+          kv       = formats.bf16
+          on       = 1 x nodes.hgx_h100
+          layout   { tp = 8 }
+          budget   { reserve = 3 GB }
+          workload { context = 8 ktok; concurrency = 8 req }
+          allow KV101 because "we will grow into it"
+        }
+
+    Instead
+        Remove the `allow`.
+    """
+    yield from ()
+
+
+@rule(
+    "KV902",
+    "unknown-allow",
+    Severity.ERROR,
+    "plan",
+    "there is no rule {code}",
+    label="not a rule that can be allowed",
+    helps=("known nearby: {near}",),
+)
+def unknown_allow(study: Study) -> Iterator[Fact]:
+    """A waiver names a rule that can be waived.
+
+    What it checks
+        The code behind `allow` is a planning rule.
+
+    Why it matters
+        A misspelt code silences nothing.
+
+    Example
+        deployment d {
+          model    = models.llama_3_1_8b
+          weights  = formats.bf16
+          kv       = formats.bf16
+          on       = 1 x nodes.hgx_h100
+          layout   { tp = 8 }
+          budget   { reserve = 3 GB }
+          workload { context = 8 ktok; concurrency = 8 req }
+          allow KV199 because "typo"
+        }
+
+    Instead
+        allow KV101 because "…"
+    """
+    yield from ()
+
+
+@rule(
+    "KV211",
+    "uncounted-part",
+    Severity.ERROR,
+    "plan",
+    "this version does not count `{part}`, a part of form {form}",
+    label="no parameters or cache can be given",
+    helps=("the spec is valid; plans for such models come with a later version",),
+)
+def uncounted_part(study: Study) -> Iterator[Fact]:
+    """A part of the model whose parameters and cache this version does not count.
+
+    What it checks
+        Every part of the model has formulas for its parameters and cache.
+
+    Why it matters
+        A plan without them would be wrong; it is refused instead.
+
+    Example
+        model hybrid {
+          hidden = 2048; vocab = 32_000
+          attention s = mamba2 { heads = 64; head_dim = 64; groups = 8; state = 128; conv = 4 }
+          ffn f = gated { intermediate = 8192 }
+          stack { 28 x layer { s; f } }
+        }
+        deployment d {
+          model    = hybrid
+          weights  = formats.bf16
+          kv       = formats.bf16
+          on       = 1 x nodes.hgx_h100
+          layout   { tp = 8 }
+          workload { context = 8 ktok; concurrency = 8 req }
+        }
+
+    Instead
+        A model of softmax attention (gqa, mla) for now.
+    """
+    yield from ()
+
+
+RULES: tuple[Rule, ...] = (
+    wrong_claim,
+    failed_requirement,
+    failed_expectation,
+    unanswered_requirement,
+    unused_allow,
+    unknown_allow,
+    uncounted_part,
+)

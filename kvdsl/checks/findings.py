@@ -1,0 +1,149 @@
+"""Runs the rules, words their facts, and lets rules silence one another.
+
+Comes in: a subject. Goes out: findings and, where no error stands before it, the estimate. The
+stages run in order: an error of one stage ends the run, since later ones would build on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kvdsl.checks import attention, budget, claims, domains, load, stages
+from kvdsl.checks.study import Fact, Fill, Study
+from kvdsl.costs.estimate import Estimate, estimate
+from kvdsl.diagnostics import Diagnostic, Label, Severity
+from kvdsl.placement.placement import Placement, build
+from kvdsl.placement.subject import Subject
+from kvdsl.rules import Rule
+from kvdsl.units import Quantity, grouped, shown
+
+RULES: tuple[Rule, ...] = tuple(
+    sorted(
+        (
+            *attention.RULES,
+            *stages.RULES,
+            *domains.RULES,
+            *budget.RULES,
+            *load.RULES,
+            *claims.RULES,
+        ),
+        key=lambda r: r.code,
+    )
+)
+"""Every planning rule. Codes are never reused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """A rule that fired, with its fact, in words."""
+
+    rule: Rule
+    fact: Fact
+    severity: Severity
+
+    @property
+    def diagnostic(self) -> Diagnostic:
+        return worded(self.rule, self.fact, self.severity)
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    fired: tuple[Fired, ...]
+    placement: Placement | None
+    estimate: Estimate | None
+
+
+def examine(subject: Subject) -> Examined:
+    """All findings of a subject. Raises Uncounted where the model has a part without a count."""
+    study = Study(subject)
+    fired = _run("subject", study)
+    if _failed(fired):
+        return Examined(_settled(fired), None, None)
+    placement = build(subject)
+    study = replace(study, placement=placement)
+    fired += _run("placement", study)
+    if _failed(fired):
+        return Examined(_settled(fired), placement, None)
+    found = estimate(subject, placement)
+    study = replace(study, estimated=found)
+    fired += _run("costs", study)
+    return Examined(_settled(fired), placement, found)
+
+
+def _run(stage: str, study: Study) -> list[Fired]:
+    fired = []
+    for rule in RULES:
+        if rule.stage == stage and rule.function is not None:
+            fired += [Fired(rule, fact, rule.severity) for fact in rule.function(study)]
+    return fired
+
+
+def _failed(fired: Sequence[Fired]) -> bool:
+    return any(f.severity is Severity.ERROR for f in fired)
+
+
+def _settled(fired: Sequence[Fired]) -> tuple[Fired, ...]:
+    """What is left once rules have silenced and softened one another."""
+    silenced = {code for f in fired for code in f.rule.silences}
+    softened = {code for f in fired for code in f.rule.softens}
+    kept = [f for f in fired if f.rule.code not in silenced]
+    return tuple(
+        replace(f, severity=Severity.INFO) if f.rule.code in softened else f for f in kept
+    )
+
+
+# --- wording -----------------------------------------------------------------------------------
+
+
+def worded(rule: Rule, fact: Fact, severity: Severity | None = None) -> Diagnostic:
+    """The diagnostic of a fact: the rule's templates filled, quantities printed for people."""
+    fills = {name: _printed(value) for name, value in fact.fills.items()}
+    helps = list(_texts(rule.helps, fills))
+    if fact.suggestion is not None:
+        helps.insert(0, _advice(fact))
+    if rule.flips:
+        helps.append("this flips with: " + _text(rule.flips, fills))
+    return Diagnostic(
+        rule.code,
+        severity or rule.severity,
+        _text(rule.headline, fills),
+        Label(fact.place, _text(rule.label, fills)),
+        fact.labels,
+        _texts(rule.notes, fills),
+        tuple(helps),
+    )
+
+
+def _printed(value: Fill) -> str:
+    if isinstance(value, Quantity):
+        return shown(value)
+    return grouped(value) if isinstance(value, int) else value
+
+
+def _text(template: str, fills: Mapping[str, str]) -> str:
+    return template.format_map(fills)
+
+
+def _texts(templates: Sequence[str], fills: Mapping[str, str]) -> tuple[str, ...]:
+    """Templates filled; one whose facts are empty is left out."""
+    texts = []
+    for template in templates:
+        asked = [name for name in fills if "{" + name + "}" in template]
+        if all(fills[name] for name in asked):
+            texts.append(_text(template, fills))
+    return tuple(texts)
+
+
+def _advice(fact: Fact) -> str:
+    """The alternative in one line: what to write, and what it gives."""
+    made = fact.suggestion
+    if made is None:
+        return ""
+    gains = []
+    for name in made.shows[:3]:
+        if name in made.estimate.values:
+            gains.append(f"{name} {shown(made.estimate.values[name].quantity)}")
+    return f"{made.title} gives " + ", ".join(gains)
+
+

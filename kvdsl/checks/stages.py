@@ -1,0 +1,206 @@
+"""Rules on stages and experts: what must divide, and what is uneven."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdsl.checks.study import Fact, Study, Suggestion
+from kvdsl.diagnostics import Severity
+from kvdsl.placement.placement import stage_layers
+from kvdsl.rules import Rule, rule
+from kvdsl.spec.model import Moe
+from kvdsl.units import Quantity
+
+
+@rule(
+    "KV120",
+    "uneven-experts",
+    Severity.ERROR,
+    "subject",
+    "{experts} experts do not divide over EP={ep}",
+    label="experts are spread over {ep} ranks",
+    notes=("({routed} + {redundant} redundant) / {ep} is not whole",),
+    helps=("{redundant_fix} redundant experts would make it even; or EP of {legal}",),
+)
+def uneven_experts(study: Study) -> Iterator[Fact]:
+    """Experts, redundant ones included, divide over the expert-parallel ranks.
+
+    What it checks
+        (experts + redundant) is a multiple of `ep`.
+
+    Why it matters
+        A rank holds whole experts, and engines with expert balancing refuse an uneven split.
+
+    Example
+        deployment d {
+          model    = models.deepseek_v3
+          weights  = formats.fp8
+          kv       = formats.bf16
+          on       = [1 x nodes.hgx_h200, 1 x nodes.hgx_h200]
+          layout   { attention { dp = 12 }; experts { ep = 12 } }
+          workload { context = 4 ktok; concurrency = 24 req }
+        }
+
+    Instead
+        An EP that divides the experts, or redundant experts to fill up.
+    """
+    experts = study.subject.degrees.experts
+    for part in study.subject.model.parts.values():
+        if not isinstance(part, Moe):
+            continue
+        whole = part.experts + experts.redundant
+        if whole % experts.ep:
+            legal = [d for d in range(1, part.experts + 1) if part.experts % d == 0]
+            near = [d for d in legal if d < experts.ep][-1:] + [
+                d for d in legal if d > experts.ep
+            ][:1]
+            yield Fact(
+                study.subject.place("layout"),
+                {
+                    "experts": whole,
+                    "ep": experts.ep,
+                    "routed": part.experts,
+                    "redundant": experts.redundant,
+                    "redundant_fix": experts.redundant + (-whole % experts.ep),
+                    "legal": " or ".join(map(str, near)) or "1",
+                },
+                (("experts", Quantity(whole)), ("EP", Quantity(experts.ep))),
+            )
+            return
+
+
+@rule(
+    "KV130",
+    "wrong-stages",
+    Severity.ERROR,
+    "subject",
+    "{fault}",
+    label="{sum}",
+    helps=("{fix}",),
+)
+def wrong_stages(study: Study) -> Iterator[Fact]:
+    """The layers of the stages add up to the model's.
+
+    What it checks
+        `stages` has an entry for each of `pp` stages, the entries add up to the model's layers,
+        and there are no more stages than layers.
+
+    Why it matters
+        A layer that is in no stage is not served.
+
+    Example
+        cluster two { nodes = 2 x nodes.hgx_h100; fabric = links.infiniband_ndr }
+        deployment d {
+          model    = models.llama_3_1_405b
+          weights  = formats.fp8
+          kv       = formats.bf16
+          on       = two
+          layout   { tp = 8; pp = 2; stages = [63, 62] }
+          workload { context = 8 ktok; concurrency = 8 req }
+        }
+
+    Instead
+        Leave `stages` out for an even split, or make it add up.
+    """
+    degrees, layers = study.subject.degrees, study.subject.model.layers
+    given = degrees.stage_layers
+    facts: dict[str, str] = {}
+    if given is not None and len(given) != degrees.pp:
+        facts = {
+            "fault": f"`stages` names {len(given)} stages, and `pp` is {degrees.pp}",
+            "sum": f"pp = {degrees.pp}",
+            "fix": f"write {degrees.pp} numbers that add up to {layers}",
+        }
+    elif given is not None and sum(given) != layers:
+        said = " + ".join(map(str, given))
+        last = given[-1] + layers - sum(given)
+        facts = {
+            "fault": f"the stages hold {sum(given)} layers, and the model has {layers}",
+            "sum": f"{said} = {sum(given)}",
+            "fix": f"`stages = [{', '.join(map(str, (*given[:-1], last)))}]` adds up"
+            if last > 0
+            else "leave `stages` out for an even split",
+        }
+    elif given is None and degrees.pp > layers:
+        facts = {
+            "fault": f"{degrees.pp} stages cannot share {layers} layers",
+            "sum": f"pp = {degrees.pp}",
+            "fix": f"take a `pp` of {layers} at the most",
+        }
+    if facts:
+        yield Fact(study.subject.place("layout"), facts)
+
+
+@rule(
+    "KV131",
+    "uneven-stages",
+    Severity.WARNING,
+    "costs",
+    "stage {weakest} holds fewer tokens than the others and sets the capacity",
+    label="layers a stage: {layers}",
+    notes=("{tokens} tok fit there, {most} in stage {strongest}",),
+    helps=("move a layer out of stage {weakest}",),
+)
+def uneven_stages(study: Study) -> Iterator[Fact]:
+    """The stage with the least room decides how many tokens a replica holds.
+
+    What it checks
+        Whether moving one layer from the stage with the least capacity to the one with the most
+        would hold more tokens.
+
+    Why it matters
+        A request lies in every stage; what the others have left is stranded.
+
+    Example
+        cluster two { nodes = 2 x nodes.hgx_h100; fabric = links.infiniband_ndr }
+        deployment d {
+          model    = models.llama_3_1_405b
+          weights  = formats.fp8
+          kv       = formats.bf16
+          on       = two
+          layout   { tp = 8; pp = 2; stages = [70, 56] }
+          budget   { reserve = 3 GB }
+          workload { context = 8 ktok; concurrency = 64 req }
+        }
+
+    Instead
+        Even stages, or the split that the finding shows.
+    """
+    degrees, found = study.subject.degrees, study.costs
+    if degrees.pp == 1 or not found.fits:
+        return
+    held: dict[int, int] = {}
+    for book in found.ledgers:
+        token = book.token.value
+        if token:
+            fits = int(book.room.value // token)
+            held[book.rank.stage] = min(fits, held.get(book.rank.stage, fits))
+    layers = list(stage_layers(study.subject))
+    if len(held) < degrees.pp:
+        return
+    weakest = min(held, key=lambda s: held[s])
+    strongest = max(held, key=lambda s: held[s])
+    moved = list(layers)
+    moved[weakest] -= 1
+    moved[strongest] += 1
+    if moved[weakest] < 1:
+        return
+    other = study.under(degrees.with_stages(degrees.pp, tuple(moved)))
+    if other is None or other.values["kv.tokens"].value <= found.values["kv.tokens"].value:
+        return
+    text = f"stages = [{', '.join(map(str, moved))}]"
+    yield Fact(
+        study.subject.place("layout"),
+        {
+            "weakest": weakest,
+            "strongest": strongest,
+            "layers": ", ".join(map(str, layers)),
+            "tokens": held[weakest],
+            "most": held[strongest],
+        },
+        tuple((f"tokens in stage {s}", Quantity(n)) for s, n in sorted(held.items())),
+        Suggestion(text, other.subject.degrees.text(), other, ("kv.tokens",)),
+    )
+
+
+RULES: tuple[Rule, ...] = (uneven_experts, wrong_stages, uneven_stages)

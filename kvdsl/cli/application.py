@@ -1,0 +1,130 @@
+"""The application: finds the command, runs it, and ends the process as `outputs` says.
+
+Comes in: arguments. Goes out: an exit code. Nothing heavy is imported before a command asks for it.
+Not its job: what a command does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from platform import platform, python_version
+
+import click
+
+from kvdsl import __version__
+from kvdsl.cli.console import Console
+from kvdsl.cli.exits import CommandError, Exit
+from kvdsl.cli.options import color_option
+from kvdsl.render.characters import safe
+from kvdsl.spelling import nearest
+
+COMMANDS = ("check", "plan", "explain", "get", "graph", "report", "rule", "fmt")
+"""In the order that people meet them; each is `command` in the module of its name."""
+
+
+class _Commands(click.Group):
+    """Loads a command's module when it is named, or when all are listed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"kvdsl.cli.{cmd_name}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name in COMMANDS or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        near = nearest(name, COMMANDS, most=1)
+        hint = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(COMMANDS)}"
+        raise click.UsageError(f"no command `{safe(name)}`; {hint}", ctx)
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    no_args_is_help=True,
+    epilog="Exit codes: 0 fine, 1 errors found, 2 usage or an unreadable file, 3 a fault in kvdsl.",
+)
+@click.version_option(__version__, "-V", "--version", message="kvdsl %(version)s")
+@color_option
+def kvdsl() -> None:
+    """Plans for serving large language models, from .kvspec text to checked figures."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    console = Console.of(os.environ)
+    try:
+        code = _run(given, console)
+        console.data.flush()
+        console.talk.flush()
+    except BrokenPipeError:
+        _silence()
+        return Exit.BROKEN_PIPE
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    return code
+
+
+def _run(arguments: list[str], console: Console) -> int:
+    """click's own `main` is not used: it turns an interrupt and a closed pipe into exit code 1."""
+    try:
+        with kvdsl.make_context("kvdsl", arguments, obj=console) as context:
+            return int(kvdsl.invoke(context))
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
+    except click.exceptions.NoArgsIsHelpError as asked:
+        console.say(asked.format_message())
+        return Exit.USAGE
+    except click.UsageError as error:
+        usage = error.ctx.get_usage() + "\n" if error.ctx else ""
+        console.say(f"{usage}error: {safe(error.format_message())}")
+        return Exit.USAGE
+    except (click.ClickException, CommandError) as error:
+        words = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        console.say(f"error: {words}")
+        return Exit.USAGE
+    except BrokenPipeError:
+        raise
+    except Exception as fault:  # noqa: BLE001 - the one place where any fault becomes a message
+        console.say(_fault(fault, arguments, console))
+        return Exit.FAULT
+
+
+def _fault(fault: Exception, arguments: list[str], console: Console) -> str:
+    """What to say, and what to send, when kvdsl itself is wrong."""
+    if console.debug:
+        return "".join(traceback.format_exception(fault))
+    frames = [f for f in traceback.extract_tb(fault.__traceback__) if "kvdsl" in f.filename]
+    where = ""
+    if frames:
+        parts = frames[-1].filename.replace(os.sep, "/").split("/kvdsl/")
+        where = f" in {parts[-1]}:{frames[-1].lineno}"
+    command = " ".join(["kvdsl", *arguments])
+    words = str(fault).split("\n")[0][:200]
+    return (
+        "error: this is a fault in kvdsl, not in your spec\n"
+        f"  {type(fault).__name__}{where}: {safe(words)}\n"
+        f"  kvdsl {__version__}, Python {python_version()}, {platform(terse=True)}\n"
+        f"  command: {safe(command)}\n"
+        "Please report it with these lines and the spec; KVDSL_DEBUG=1 shows the whole trace."
+    )
+
+
+def _silence() -> None:
+    """Python flushes stdout once more as it ends, and would complain about the closed pipe."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        return

@@ -1,0 +1,69 @@
+"""`kvdsl check`: what is wrong with specs, and one closing line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import click
+
+from kvdsl.cli.console import Console
+from kvdsl.cli.exits import exit_of
+from kvdsl.cli.files import deliver, spec_paths
+from kvdsl.cli.options import Output, color_option, output_option, outputs_or
+from kvdsl.diagnostics import Diagnostic, Report
+from kvdsl.render import machine
+from kvdsl.render.diagnostics import concise, counted, drawn_report, tally
+from kvdsl.render.paint import PLAIN, Paint, Style
+
+FORMS = ("full", "concise", "json")
+
+
+@click.command("check")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@output_option(FORMS, "full without it.")
+@color_option
+@click.pass_obj
+def command(console: Console, files: tuple[str, ...], outputs: tuple[Output, ...]) -> int:
+    """Find what does not divide, fit or hold.
+
+    A folder is searched for .kvspec files; - is standard input.
+    """
+    from kvdsl.pipeline import check_path
+
+    asked = outputs_or(outputs, "full")
+    paths = spec_paths(files)
+    report = united(check_path(path) for path in paths)
+    for output in asked:
+        paint = console.data_paint if output.path is None else PLAIN
+        text = report_text(report, output.form, console.columns, paint)
+        deliver(console, [output], {output.form: text})
+    console.say(_closing(report, len(paths), console.talk_paint))
+    return exit_of(report)
+
+
+def united(reports: Iterable[Report]) -> Report:
+    """One report; what two runs say of a file that both import is said once.
+
+    Diagnostics are equal only within a run, since each reads its own copy of a file's text.
+    """
+    unique: dict[object, Diagnostic] = {}
+    for report in reports:
+        for diagnostic in report.diagnostics:
+            unique.setdefault((diagnostic.sort_key, diagnostic.span.end), diagnostic)
+    return Report.of(unique.values())
+
+
+def report_text(report: Report, form: str, columns: int, paint: Paint) -> str:
+    if form == "json":
+        return machine.text(machine.findings(report))
+    if form == "concise":
+        return "".join(concise(diagnostic, paint) + "\n" for diagnostic in report.diagnostics)
+    return drawn_report(report, columns, paint)
+
+
+def _closing(report: Report, files: int, paint: Paint) -> str:
+    counts = tally(report)
+    if not counts:
+        return paint(Style.GOOD, f"no findings in {counted(files, 'file')}")
+    style = Style.ERROR if report.failed else Style.STRONG
+    return paint(style, f"{counts} in {counted(files, 'file')}")

@@ -1,0 +1,95 @@
+"""Files that commands find and write: specs below a folder, and outputs that are whole or absent.
+
+Comes in: paths as a user gave them. Goes out: paths to read, or a file. Not its job: reading specs
+(project).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from kvdsl.cli.console import Console
+from kvdsl.cli.exits import CommandError
+from kvdsl.cli.options import Output
+from kvdsl.render.characters import safe
+
+STANDARD_INPUT = "-"
+SUFFIX = ".kvspec"
+
+
+def spec_paths(given: Iterable[str]) -> tuple[str, ...]:
+    """The files as they were named, folders walked for specs; each once, in a fixed order."""
+    found: dict[str, str] = {}
+    for path in given:
+        if path != STANDARD_INPUT and Path(path).is_dir():
+            below = _specs_below(path)
+            if not below:
+                raise CommandError(f"no {SUFFIX} file below `{safe(path)}`")
+            for each in below:
+                found.setdefault(os.path.normpath(each), each)
+        else:
+            found.setdefault(os.path.normpath(path), path)
+    return tuple(found.values())
+
+
+def _specs_below(folder: str) -> list[str]:
+    """Hidden folders are skipped, and links to folders: a circle of them would not end."""
+    paths = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        paths += [Path(place, name).as_posix() for name in names if name.endswith(SUFFIX)]
+    return sorted(paths)
+
+
+def deliver(console: Console, outputs: Iterable[Output], texts: Mapping[str, str]) -> None:
+    """Each output's text to its file or to stdout."""
+    for output in outputs:
+        if output.path is None:
+            console.write(texts[output.form])
+        else:
+            write_file(Path(output.path), texts[output.form].encode("utf-8", "backslashreplace"))
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Writes beside the file and renames: whoever reads it sees the old text or the new one.
+
+    A file that was there keeps its mode; a link is followed; a device or a pipe is written to as
+    it is, since a rename would replace it. Raises CommandError.
+    """
+    try:
+        target = path.resolve()
+        if target.exists() and not target.is_file():
+            if target.is_dir():
+                raise CommandError(f"cannot write `{safe(str(path))}`: it is a folder")
+            target.write_bytes(data)
+            return
+        mode = target.stat().st_mode if target.exists() else None
+        if mode is not None and not os.access(target, os.W_OK):
+            raise CommandError(f"cannot write `{safe(str(path))}`: permission denied")
+        _replace(target, data, mode)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        reason = (error.strerror or "the path is not valid").lower()
+        raise CommandError(f"cannot write `{safe(str(path))}`: {reason}") from None
+    except (ValueError, RuntimeError):  # a NUL in the path, a circle of links
+        raise CommandError(f"cannot write `{safe(str(path))}`: the path is not valid") from None
+
+
+def _replace(target: Path, data: bytes, mode: int | None) -> None:
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    # Opened so that the user's mask decides the mode of a new file, as for any other program.
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        if mode is not None:
+            temporary.chmod(mode & 0o7777)
+        temporary.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise

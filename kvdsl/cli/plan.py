@@ -1,0 +1,106 @@
+"""`kvdsl plan`: memory, capacity, the step and the requirements of deployments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from kvdsl.cli.console import Console
+from kvdsl.cli.exits import CommandError, exit_of
+from kvdsl.cli.files import deliver
+from kvdsl.cli.options import (
+    Output,
+    Overrides,
+    color_option,
+    output_option,
+    outputs_or,
+    override_options,
+)
+from kvdsl.diagnostics import Report, Severity
+from kvdsl.plan import Plan
+from kvdsl.render import machine
+from kvdsl.render.characters import safe
+from kvdsl.render.diagnostics import drawn_report
+from kvdsl.render.machine_plan import plans_form
+from kvdsl.render.paint import PLAIN, Paint
+from kvdsl.render.tables import as_csv, as_markdown, tables
+from kvdsl.render.terminal import plan_text
+from kvdsl.spelling import nearest
+
+if TYPE_CHECKING:
+    from kvdsl.pipeline import Compilation
+    from kvdsl.resolve.changes import Change
+
+FORMS = ("text", "json", "csv", "markdown")
+
+
+@click.command("plan")
+@click.argument("file")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@override_options
+@output_option(FORMS, "text without it.")
+@color_option
+@click.pass_obj
+def command(
+    console: Console,
+    file: str,
+    names: tuple[str, ...],
+    overrides: Overrides,
+    outputs: tuple[Output, ...],
+) -> int:
+    """Plan the deployments of a spec.
+
+    Memory, capacity, the step and the requirements, of all or of those that are named.
+    """
+    asked = outputs_or(outputs, "text")
+    compilation = compiled(file, names, overrides.changes())
+    plans = [plan for plan in compilation.plans if not names or plan.name in names]
+    say_errors(console, compilation.report)
+    for output in asked:
+        paint = console.data_paint if output.path is None else PLAIN
+        text = _text(plans, output.form, console.columns, paint)
+        deliver(console, [output], {output.form: text})
+    if not plans and not compilation.report.failed:
+        console.say(f"no deployment in {safe(file)}")
+    return exit_of(compilation.report)
+
+
+def compiled(file: str, names: Sequence[str], made: Sequence[Change]) -> Compilation:
+    """The compilation; of a single name, of that alone. Raises CommandError on an unknown one."""
+    from kvdsl.pipeline import compile_path
+
+    # Standard input can be read once, and an unknown name needs the others for its message.
+    only = names[0] if len(names) == 1 and file != "-" else None
+    compilation = compile_path(file, made, only=only)
+    known = {plan.name for plan in compilation.plans}
+    missing = [name for name in names if name not in known]
+    if missing and not compilation.report.failed:
+        if only is not None:
+            known = {plan.name for plan in compile_path(file, made).plans}
+        near = nearest(missing[0], known) or tuple(sorted(known))
+        hint = f"; there is {', '.join(near)}" if near else ""
+        raise CommandError(f"no deployment `{safe(missing[0])}` in {safe(file)}{hint}")
+    return compilation
+
+
+def say_errors(console: Console, report: Report) -> None:
+    """Errors in full; the plan itself, or `check`, tells the rest."""
+    errors = Report(tuple(d for d in report.diagnostics if d.severity is Severity.ERROR))
+    if errors.diagnostics:
+        console.say(drawn_report(errors, console.columns, console.talk_paint))
+
+
+def _text(plans: Sequence[Plan], form: str, columns: int, paint: Paint) -> str:
+    if form == "json":
+        return machine.text(plans_form(plans))
+    if form == "csv":
+        return as_csv(plans)
+    if form == "markdown":
+        parts = []
+        for plan in plans:
+            parts += [f"## {plan.name}\n", f"{plan.verdict.sentence}\n"]
+            parts += [as_markdown(table) for table in tables(plan)]
+        return "\n".join(parts)
+    return "\n".join(plan_text(plan, columns, paint) for plan in plans)

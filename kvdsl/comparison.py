@@ -1,0 +1,100 @@
+"""Layouts side by side: their values, the best of each row, and what would turn the order.
+
+Comes in: named estimates with the findings they would have. Goes out: a `Comparison`. Ties are
+honest: all that reach the best value are marked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kvdsl.formulas import Term
+from kvdsl.plan import Column, Comparison
+from kvdsl.units import Quantity, grouped
+
+ROWS: tuple[tuple[str, str, bool], ...] = (
+    ("kv.tokens", "KV tokens", True),
+    ("kv.sequences", "whole requests", True),
+    ("kv.copies", "copies of the cache", False),
+    ("kv.bytes_per_token_per_gpu", "cache a token a GPU", False),
+    ("memory.weights", "weights on the fullest GPU", False),
+    ("memory.kv", "room for cache there", True),
+    ("decode.tpot", "time of a token", False),
+    ("decode.kv_read", "of it: cache read", False),
+    ("decode.weight_read", "of it: weights read", False),
+    ("decode.collectives", "of it: collectives", False),
+    ("decode.throughput", "output tokens a second", True),
+    ("prefill.ttft", "time to the first token", False),
+    ("cost.per_mtok", "cost of a Mtok", False),
+    ("gpus", "GPUs", False),
+)
+"""Value, label, whether more is better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A layout with its values; none where it cannot stand (`note` says why)."""
+
+    name: str
+    text: str
+    values: dict[str, Term]
+    findings: tuple[str, ...]
+    fits: bool
+    main: bool
+    note: str = ""
+
+
+def compare(candidates: Sequence[Candidate]) -> Comparison | None:
+    """None where there is nothing beside the plan."""
+    if len(candidates) < 2:
+        return None
+    rows = tuple(row for row in ROWS if any(row[0] in c.values for c in candidates))
+    columns = tuple(
+        Column(
+            c.name,
+            c.text,
+            {name: c.values[name].quantity for name, _, _ in rows if name in c.values},
+            c.findings,
+            c.fits,
+            c.main,
+            c.note,
+        )
+        for c in candidates
+    )
+    best = {name: _best(columns, name, more) for name, _, more in rows}
+    return Comparison(columns, rows, best, _flips(columns))
+
+
+def _best(columns: Sequence[Column], name: str, more: bool) -> tuple[int, ...]:
+    found = [
+        (i, float(c.values[name].value)) for i, c in enumerate(columns) if name in c.values and c.fits
+    ]
+    if len(found) < 2:
+        return ()
+    values = [v for _, v in found]
+    target = max(values) if more else min(values)
+    if all(v == target for v in values):
+        return ()
+    return tuple(i for i, v in found if v == target)
+
+
+def _flips(columns: Sequence[Column]) -> str:
+    """Where one layout holds more and another is faster, the two and by how much."""
+    able = [c for c in columns if c.fits and {"kv.tokens", "decode.tpot"} <= set(c.values)]
+    if len(able) < 2:
+        return ""
+    holds = max(able, key=lambda c: c.values["kv.tokens"].value)
+    fast = min(able, key=lambda c: c.values["decode.tpot"].value)
+    if holds is fast:
+        return f"{holds.name} holds the most tokens and takes the least time a token."
+    more = _times(holds.values["kv.tokens"], fast.values["kv.tokens"])
+    faster = _times(holds.values["decode.tpot"], fast.values["decode.tpot"])
+    return (
+        f"{holds.name} holds {more} the tokens of {fast.name}; {fast.name} takes 1/{faster[:-1]} "
+        f"of its time a token. The order turns where the cache does not bind and latency does."
+    )
+
+
+def _times(a: Quantity, b: Quantity) -> str:
+    return f"{grouped(round(float(a.value) / float(b.value), 2))}x" if b.value else "more than"

@@ -1,0 +1,1 @@
+"""Costs: memory, collectives, time and money of a placement, one physical question a file."""

@@ -1,0 +1,180 @@
+"""Collectives: bytes and alpha-beta time of every exchange of a pass.
+
+Comes in: a placement and the tokens of a pass. Goes out: one cost an exchange, over the group that
+reaches farthest. alpha is the latency of a small message and beta the bandwidth that a rank has, of
+the slowest level that the group crosses. Leaves out: launch overheads, pipelining of chunks,
+in-switch reduction. Source of the forms: collective_model (ring); NCCL tests, doc/PERFORMANCE.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from types import MappingProxyType
+
+from kvdsl import units
+from kvdsl.costs.memory import leaf
+from kvdsl.formulas import Formula, Term, assumed, counted, formula
+from kvdsl.placement.exchanges import Exchange, Group
+from kvdsl.placement.placement import Placement
+from kvdsl.placement.topology import Join
+from kvdsl.units import BYTE_RATE, BYTES, TIME, tidy
+
+Number = int | Fraction | float
+_RING = "ring, as NCCL's tests count bus bandwidth (nccl-tests doc/PERFORMANCE.md)"
+
+
+@formula("tokens x values a token x bytes a value + extra bytes", BYTES)
+def payload(tokens: Number, values: Number, bytes_a_value: Number, extra: Number) -> Number:
+    return tokens * values * bytes_a_value + extra
+
+
+@formula("2 (n - 1) alpha + 2 (n - 1) / n x bytes / beta", TIME, _RING)
+def all_reduce_time(ranks: int, size: Number, latency: float, bandwidth: Number) -> float:
+    return 2 * (ranks - 1) * latency + 2 * (ranks - 1) / ranks * size / float(bandwidth)
+
+
+@formula("(n - 1) alpha + (n - 1) / n x bytes / beta", TIME, _RING)
+def gather_time(ranks: int, size: Number, latency: float, bandwidth: Number) -> float:
+    return (ranks - 1) * latency + (ranks - 1) / ranks * size / float(bandwidth)
+
+
+@formula("(n - 1) alpha + (n - 1) / n x bytes of a rank / beta", TIME, _RING)
+def all_to_all_time(ranks: int, size: Number, latency: float, bandwidth: Number) -> float:
+    return (ranks - 1) * latency + (ranks - 1) / ranks * size / float(bandwidth)
+
+
+@formula("alpha + bytes / beta", TIME, "point to point")
+def send_time(ranks: int, size: Number, latency: float, bandwidth: Number) -> float:
+    return (ranks > 1) * (latency + size / float(bandwidth))
+
+
+@formula("how often x time of one", TIME)
+def repeated(count: int, each: float) -> float:
+    return count * each
+
+
+FORMULAS: Mapping[str, Formula] = MappingProxyType(
+    {
+        "all_reduce": all_reduce_time,
+        "all_gather": gather_time,
+        "reduce_scatter": gather_time,
+        "all_to_all": all_to_all_time,
+        "send": send_time,
+    }
+)
+
+
+@formula(
+    "bandwidth of a link x links a device x efficiency / oversubscription",
+    BYTE_RATE,
+    "language: node, fabric",
+)
+def rank_bandwidth(
+    bandwidth: Number, links: Fraction, efficiency: Number, oversubscription: Fraction
+) -> Number:
+    return tidy(Fraction(bandwidth) * links * Fraction(efficiency) / oversubscription)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveCost:
+    """One exchange of a pass, priced over its widest group: payload, one time, all of them."""
+
+    exchange: Exchange
+    group: Group
+    size: Term
+    once: Term
+    all: Term
+
+
+def costs(placement: Placement, tokens: Term, what: str) -> tuple[CollectiveCost, ...]:
+    """Every exchange of a pass in which each DP rank brings `tokens` tokens."""
+    found = []
+    for exchange in placement.exchanges:
+        group = placement.widest(exchange.axis, exchange.stage)
+        if group is not None and group.size > 1:
+            found.append(_cost(placement, exchange, group, tokens, what))
+    return tuple(found)
+
+
+def _cost(
+    placement: Placement, exchange: Exchange, group: Group, tokens: Term, what: str
+) -> CollectiveCost:
+    size = _payload(placement, exchange, tokens)
+    alpha, beta = _alpha(group), _beta(placement, group)
+    ranks = counted("ranks", group.size)
+    once = FORMULAS[exchange.kind].derive(
+        f"one {exchange.kind.replace('_', '-')} of {exchange.module.replace('_', ' ')}",
+        ranks=ranks,
+        size=size,
+        latency=alpha,
+        bandwidth=beta,
+    )
+    times = counted(f"times in a {what}", exchange.count)
+    return CollectiveCost(
+        exchange,
+        group,
+        size,
+        once,
+        repeated.derive(f"{once.label[4:]}s in stage {exchange.stage}", count=times, each=once),
+    )
+
+
+def _payload(placement: Placement, exchange: Exchange, tokens: Term) -> Term:
+    subject = placement.subject
+    width = subject.activations.bits or 0
+    stage = subject.engine.stage_sends if subject.engine else "hidden"
+    doubled = 2 if exchange.kind == "send" and stage == "hidden_residual" else 1
+    many = counted(
+        "tokens in it",
+        tidy(Fraction(tokens.value) * exchange.tokens),
+        note=f"{exchange.tokens} a token of a DP rank" if exchange.tokens != 1 else "",
+    )
+    value = Term(
+        "bytes a value", width, BYTES, span=subject.activations.at, note=subject.activations.title,
+        basis="catalog" if subject.activations.catalog else "spec",
+        source=subject.activations.source,
+    )  # fmt: skip
+    return payload.derive(
+        exchange.elements,
+        tokens=many,
+        values=counted("values a token", tidy(exchange.width * doubled)),
+        bytes_a_value=value,
+        extra=Term("extra bytes", exchange.extra * Fraction(tokens.value), BYTES),
+    )
+
+
+def _join(group: Group) -> Join:
+    if group.reach.join is None:
+        raise ValueError(f"nothing joins the devices of {group.axis}")
+    return group.reach.join
+
+
+def _alpha(group: Group) -> Term:
+    link = _join(group).link
+    if link.latency is None:
+        return assumed(
+            f"latency of {link.title}", 0.0, TIME, "the link names no latency, taken as 0"
+        )
+    term = leaf(link, "latency", f"latency of {link.title}", link.latency, TIME)
+    return Term(
+        term.label, float(link.latency), TIME, basis=term.basis, span=term.span, source=term.source
+    )
+
+
+def _beta(placement: Placement, group: Group) -> Term:
+    join = _join(group)
+    link = join.link
+    links = join.share * (group.size - 1 if join.shape == "mesh" else 1)
+    efficiency = Fraction(1) if placement.subject.ideal else Fraction(link.efficiency)
+    many = counted("links a device", links, note=join.note)
+    if join.note:
+        many = assumed("links a device", links, units.NONE, join.note)
+    return rank_bandwidth.derive(
+        f"bandwidth of a rank over {link.title}",
+        bandwidth=leaf(link, "bandwidth", f"bandwidth of {link.title}", link.bandwidth, BYTE_RATE),
+        links=many,
+        efficiency=counted("efficiency", efficiency, note="ideal" if placement.subject.ideal else ""),
+        oversubscription=counted("oversubscription", join.oversubscription),
+    )

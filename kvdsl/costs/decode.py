@@ -1,0 +1,114 @@
+"""Decode: the step of the busiest ranks, a token's way through all stages.
+
+Comes in: a placement, its ledgers and its load. Goes out: TPOT with its parts and the throughput.
+Each stage is as slow as its slowest rank; collectives are not overlapped (`time = ideal`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from kvdsl import units
+from kvdsl.costs import cache, collectives, passes
+from kvdsl.costs.collectives import CollectiveCost
+from kvdsl.costs.load import Load
+from kvdsl.costs.memory import Ledger, leaf
+from kvdsl.costs.passes import RankTime
+from kvdsl.formulas import Term, formula, greatest, total
+from kvdsl.placement.placement import Placement
+from kvdsl.units import TIME, TOKEN_RATE, tidy
+
+Number = int | Fraction | float
+
+
+@formula("requests in flight / time of a token", TOKEN_RATE, "each yields one token a step")
+def token_throughput(requests: Number, tpot: float) -> float:
+    return float(requests) / tpot if tpot else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Decode:
+    times: tuple[RankTime, ...]
+    exchanges: tuple[CollectiveCost, ...]
+    terms: dict[str, Term]
+
+
+def decode(placement: Placement, books: tuple[Ledger, ...], load: Load) -> Decode:
+    carried = passes.decode_carried(placement, load.batch, load.context)
+    times = passes.rank_times(placement, books, carried)
+    exchanged = collectives.costs(placement, carried.tokens, "decode step")
+    stages = [passes.slowest(times, stage.number) for stage in placement.stages]
+    sent = [cost.all for cost in exchanged]
+    collective = total("collectives", sent) if sent else Term("collectives", 0.0, TIME)
+    tpot = total("time of a token", [*(s.time for s in stages), collective])
+    terms = {
+        "decode.tpot": tpot,
+        "decode.kv_read": _over(placement, times, "cache read", lambda t: t.cache_read),
+        "decode.kv_read_mean": _mean_read(placement, books, load),
+        "decode.weight_read": _over(placement, times, "weights read", lambda t: t.weight_read),
+        "decode.collectives": collective,
+        "decode.throughput": token_throughput.derive(
+            "decode throughput", requests=load.served, tpot=tpot
+        ),
+    }
+    for module in _modules(times):
+        terms[f"decode.weight_read.{module}"] = _over(
+            placement,
+            times,
+            f"{module.replace('_', ' ')} read",
+            lambda t, m=module: dict(t.reads).get(m, Term(m, 0.0, TIME)),  # type: ignore[misc]
+        )
+    return Decode(times, exchanged, terms)
+
+
+def _modules(times: tuple[RankTime, ...]) -> list[str]:
+    return list(dict.fromkeys(module for t in times for module, _ in t.reads))
+
+
+def _over(
+    placement: Placement,
+    times: tuple[RankTime, ...],
+    label: str,
+    pick: Callable[[RankTime], Term],
+) -> Term:
+    """The sum over stages of the slowest rank's."""
+    stages = []
+    for stage in placement.stages:
+        here = [pick(t) for t in times if t.ledger.rank.stage == stage.number]
+        stages.append(greatest(f"{label} in stage {stage.number}", here))
+    return stages[0].named(label) if len(stages) == 1 else total(label, stages)
+
+
+def _mean_read(placement: Placement, books: tuple[Ledger, ...], load: Load) -> Term:
+    """The mean over ranks: the mean number of requests, and of tokens on a cp rank."""
+    micro = Fraction(int(load.micro_batches.value))
+    stages = []
+    for stage in placement.stages:
+        size = cache.request_on_rank(stage, Fraction(load.context.value))
+        each = Term(f"cache of a request on a rank of stage {stage.number}", size, units.BYTES)
+        requests = Term(
+            "requests in a micro-batch, mean",
+            tidy(Fraction(load.mean.value) / micro),
+            units.REQUESTS,
+            inputs=(load.mean, load.micro_batches),
+        )
+        read = passes.cache_bytes.derive("cache read", requests=requests, each=each)
+        here = [
+            passes.read_time.derive(
+                f"mean cache read in stage {stage.number}",
+                size=read,
+                bandwidth=leaf(
+                    book.rank.device,
+                    "bandwidth",
+                    "memory bandwidth",
+                    book.rank.device.bandwidth,
+                    units.BYTE_RATE,
+                ),
+            )
+            for book in books
+            if book.rank.stage == stage.number
+        ]
+        stages.append(greatest(f"mean cache read in stage {stage.number}", here))
+    return total("cache read, mean over ranks", stages)

@@ -1,0 +1,186 @@
+"""The estimate of one subject: everything that can be asked of a pool, through one function.
+
+A plan, a compared layout, a point of a sweep and the alternative that a finding suggests all come
+from `estimate(subject)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kvdsl import units
+from kvdsl.costs import cache, memory, money, weights
+from kvdsl.costs.decode import Decode, decode
+from kvdsl.costs.load import Load, asked_requests, load
+from kvdsl.costs.memory import Capacity, Ledger
+from kvdsl.costs.prefill import Prefill, prefill
+from kvdsl.formulas import Term, counted, formula
+from kvdsl.placement.placement import Placement, build
+from kvdsl.placement.subject import Subject
+
+SEARCH_STEPS = 64
+"""Doublings and halvings in the search for the requests in flight that a rate means."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """`load` and `decode` are None in a pool that only prefills, `prefill` in one that decodes."""
+
+    subject: Subject
+    placement: Placement
+    ledgers: tuple[Ledger, ...]
+    capacities: tuple[Capacity, ...]
+    load: Load | None
+    decode: Decode | None
+    prefill: Prefill | None
+    values: dict[str, Term]
+
+    @property
+    def fits(self) -> bool:
+        """Whether weights leave any room for the cache on every device."""
+        return all(book.room.value > 0 for book in self.ledgers)
+
+    def number(self, name: str) -> float:
+        return float(self.values[name].value)
+
+
+def estimate(subject: Subject, placement: Placement | None = None) -> Estimate:
+    """Everything that can be asked of a pool. Raises Uncounted where a part has no count."""
+    placement = placement or build(subject)
+    books = memory.ledgers(placement)
+    capacity = memory.capacities(placement, books)
+    values = _values(placement, books, capacity)
+    first = prefill(placement, books) if subject.pool.role != "decode" else None
+    if first is not None:
+        values["prefill.ttft"] = first.ttft
+        values["prefill.throughput"] = first.throughput
+    carried, step = None, None
+    if subject.pool.role != "prefill":
+        carried, step = _decoded(placement, books, values["kv.sequences"], first)
+        values.update(step.terms)
+        values["memory.free"] = _free(placement, books, carried)
+    _money(placement, values)
+    return Estimate(subject, placement, books, capacity, carried, step, first, values)
+
+
+def memory_estimate(subject: Subject) -> Estimate:
+    """Memory and capacity alone: for hardware on which nothing joins the devices yet."""
+    placement = build(subject)
+    books = memory.ledgers(placement)
+    capacity = memory.capacities(placement, books)
+    values = _values(placement, books, capacity)
+    return Estimate(subject, placement, books, capacity, None, None, None, values)
+
+
+def _values(
+    placement: Placement, books: tuple[Ledger, ...], capacity: tuple[Capacity, ...]
+) -> dict[str, Term]:
+    subject = placement.subject
+    fullest = memory.fullest(books)
+    values = {
+        **cache.token_terms(placement),
+        "kv.bytes_per_token_per_gpu": memory.largest_token(books),
+        **cache.request_terms(placement, cache.held_tokens(subject)),
+        "kv.copies": cache.copies_term(placement),
+        **memory.capacity_terms(capacity),
+        "memory.weights": fullest.weights,
+        "memory.kv": fullest.room,
+        "memory.reserve": fullest.reserve,
+        **weights.parameter_terms(subject.model, placement.tensors),
+        "gpus": counted("devices that hold a rank", placement.used),
+    }
+    return values
+
+
+def _decoded(
+    placement: Placement, books: tuple[Ledger, ...], capacity: Term, first: Prefill | None
+) -> tuple[Load, Decode]:
+    subject = placement.subject
+    if subject.workload.concurrency is not None:
+        asked = asked_requests(subject)
+    else:
+        asked = _solved(placement, books, capacity, first)
+    carried = load(subject, asked, capacity)
+    return carried, decode(placement, books, carried)
+
+
+@formula(
+    "arrivals x (time to the first token + output x time of a token)",
+    units.REQUESTS,
+    "Little's law; the smallest number in flight that serves the rate",
+)
+def in_flight(rate: float, ttft: float, output: float, tpot: float) -> float:
+    return rate * (ttft + output * tpot)
+
+
+def _solved(
+    placement: Placement, books: tuple[Ledger, ...], capacity: Term, first: Prefill | None
+) -> Term:
+    """Requests in flight that a rate means, at most what fits."""
+    workload = placement.subject.workload
+    share = placement.subject.pool.share
+    rate = float(workload.rate or 0) * float(share if share is not None else 1)
+    wait = first.ttft.value if first is not None and not first.saturated else 0.0
+    limit = max(1, int(capacity.value))
+
+    def enough(count: int) -> bool:
+        asked = Term("requests in flight", count, units.REQUESTS)
+        step = decode(placement, books, load(placement.subject, asked, capacity))
+        needed = in_flight(
+            rate=rate, ttft=wait, output=workload.output or 0,
+            tpot=float(step.terms["decode.tpot"].value),
+        )  # fmt: skip
+        return bool(count >= needed)
+
+    low, high = 0, 1
+    while high < limit and not enough(high):
+        low, high = high, min(high * 2, limit)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    note = "solved from the rate by Little's law"
+    if high == limit and not enough(high):
+        note = "the rate asks for more than fits"
+    arrivals = memory.leaf(workload, "rate", "arrivals", workload.rate or 0, units.REQUEST_RATE)
+    return Term("requests in flight", high, units.REQUESTS, inputs=(arrivals,), note=note)
+
+
+@formula("room - cache of the requests on the busiest rank", units.BYTES)
+def free_room(room: float, used: float) -> float:
+    return room - used
+
+
+def _free(placement: Placement, books: tuple[Ledger, ...], carried: Load) -> Term:
+    """What the workload leaves of the cache's room on the fullest device."""
+    book = memory.fullest(books)
+    stage = placement.stages[book.rank.stage]
+    length = cache.held_tokens(placement.subject)
+    common = min(placement.subject.workload.prefix_common, length)
+    each = cache.request_on_rank(stage, length - common)
+    shared = cache.request_on_rank(stage, common)
+    used = Term(
+        "cache of the requests on the busiest rank",
+        each * int(carried.busiest.value) + shared,
+        units.BYTES,
+        inputs=(carried.busiest, book.token),
+        note=f"requests of {length:,} tok",
+    )
+    return free_room.derive("free room", room=book.room, used=used)
+
+
+def _money(placement: Placement, values: dict[str, Term]) -> None:
+    price, watts = money.price_term(placement), money.power_term(placement)
+    if watts is not None:
+        values["power"] = watts
+    if price is None:
+        return
+    values["cost.per_hour"] = price
+    if "decode.throughput" in values:
+        values["cost.per_mtok"] = money.price_of_token.derive(
+            "price of an output token", price=price, throughput=values["decode.throughput"]
+        )
+
+
+def rescaled(subject: Subject, **changes: object) -> Subject:
+    """The subject with fields of its workload changed."""
+    return replace(subject, workload=subject.workload.model_copy(update=dict(changes)))

@@ -1,0 +1,115 @@
+"""Load: how many requests are in flight on each rank, and how far along they are.
+
+Comes in: a placement and its capacity. Goes out: requests on the busiest rank and the mean, in
+flight at once and in one micro-batch of the pipeline. With more in flight than fit, what fits runs
+and the rest queues. Pipeline stages are kept full: requests are dealt over `pp` micro-batches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from kvdsl import units
+from kvdsl.costs.weights import Exact
+from kvdsl.formulas import Term, counted, formula
+from kvdsl.placement.subject import Subject
+from kvdsl.units import tidy
+
+
+@formula("ceil(requests in flight / holders)", units.REQUESTS, "requests spread evenly over ranks")
+def busiest_requests(in_flight: Exact, holders: int) -> int:
+    return int(-(-in_flight // holders))
+
+
+@formula("requests in flight / holders", units.REQUESTS, "requests spread evenly over ranks")
+def mean_requests(in_flight: Exact, holders: int) -> Exact:
+    return tidy(Fraction(in_flight) / holders)
+
+
+@formula("ceil(requests / micro-batches)", units.REQUESTS, "continuous batching fills the pipeline")
+def batch(requests: int, micro_batches: int) -> int:
+    return -(-requests // micro_batches)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """`busiest` and `mean` requests of a holder; `batch` those of one micro-batch on the busiest;
+    `context` the tokens that a decode step reads of each."""
+
+    asked: Term
+    served: Term
+    busiest: Term
+    mean: Term
+    micro_batches: Term
+    batch: Term
+    context: Term
+
+    @property
+    def queued(self) -> int:
+        return max(0, int(self.asked.value) - int(self.served.value))
+
+
+def asked_requests(subject: Subject) -> Term:
+    """Requests in flight that the workload asks of this pool."""
+    from kvdsl.costs.memory import leaf
+
+    workload = subject.workload
+    if workload.concurrency is None:
+        raise ValueError("a rate alone has to be solved first")
+    asked = leaf(workload, "concurrency", "requests in flight", workload.concurrency, units.REQUESTS)
+    share = subject.pool.share
+    if share is None or share == 1:
+        return asked
+    part = -(-(Fraction(asked.value) * share) // 1)
+    return Term("requests in flight in the pool", int(part), units.REQUESTS, inputs=(asked,),
+                note="the pool's share")  # fmt: skip
+
+
+def load(subject: Subject, asked: Term, capacity: Term) -> Load:
+    degrees = subject.degrees
+    holders = counted("holders (DP ranks of all replicas)", degrees.holders)
+    served = asked
+    if int(asked.value) > int(capacity.value):
+        served = Term("requests that fit", capacity.value, units.REQUESTS, inputs=(capacity,),
+                      note="the rest queues")  # fmt: skip
+    busiest = busiest_requests.derive(
+        "requests on the busiest rank", in_flight=served, holders=holders
+    )
+    mean = mean_requests.derive("requests on a rank, mean", in_flight=served, holders=holders)
+    micro = counted(
+        "micro-batches", max(1, min(degrees.pp, int(busiest.value))), note="one a stage"
+    )
+    return Load(
+        asked,
+        served,
+        busiest,
+        mean,
+        micro,
+        batch.derive("requests in a micro-batch", requests=busiest, micro_batches=micro),
+        _context(subject),
+    )
+
+
+@formula("prompt + output / 2", units.TOKENS, "the middle of a request's decode")
+def middle(prompt: Exact, output: Exact) -> Exact:
+    return tidy(prompt + Fraction(output) / 2)
+
+
+def _context(subject: Subject) -> Term:
+    from kvdsl.costs.memory import leaf
+
+    workload = subject.workload
+    if workload.classes:
+        mean = Fraction(0)
+        for kind in workload.classes.values():
+            length = kind.context or (kind.prompt or 0) + Fraction(kind.output or 0, 2)
+            mean += Fraction(kind.share) * length
+        return Term("tokens read of each request", tidy(mean), units.TOKENS,
+                    note="the mean over classes")  # fmt: skip
+    if workload.context is not None:
+        return leaf(workload, "context", "tokens read of each request", workload.context,
+                    units.TOKENS)  # fmt: skip
+    prompt = leaf(workload, "prompt", "prompt", workload.prompt or 0, units.TOKENS)
+    output = leaf(workload, "output", "output", workload.output or 0, units.TOKENS)
+    return middle.derive("tokens read of each request", prompt=prompt, output=output)

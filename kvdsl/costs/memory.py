@@ -1,0 +1,302 @@
+"""Memory: the ledger of each rank class, and the capacity that follows.
+
+Comes in: a placement. Goes out: exact terms: what a device may use, weights, reserve, room for the
+cache; then capacity, floored in each holder (a set of devices that holds a request whole) and
+summed over holders. A request cannot straddle holders, so pooled bytes are never divided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from kvdsl import units
+from kvdsl.costs import cache, weights
+from kvdsl.costs.weights import Exact
+from kvdsl.formulas import Term, assumed, counted, formula, greatest, least, total
+from kvdsl.placement.placement import Holder, Placement, RankClass
+from kvdsl.placement.subject import Subject
+from kvdsl.spec.declaration import Block, Declaration
+
+DEFAULT_UTILIZATION = Fraction(90, 100)
+"""language.md, `budget utilization`: 90 % where neither the deployment nor the engine says."""
+
+
+@formula("utilization x memory", units.BYTES, "language: budget")
+def usable_memory(utilization: Exact, memory: Exact) -> Exact:
+    return utilization * memory
+
+
+@formula("usable - reserve - weights", units.BYTES, "language: budget")
+def room_for_cache(usable: Exact, reserve: Exact, held_weights: Exact) -> Exact:
+    return usable - reserve - held_weights
+
+
+@formula("utilization x (memory - reserve - weights)", units.BYTES, "language: budget_of rest")
+def room_of_rest(utilization: Exact, memory: Exact, reserve: Exact, held_weights: Exact) -> Exact:
+    return utilization * (memory - reserve - held_weights)
+
+
+@formula("floor(room / bytes a token on the device)", units.TOKENS, "capacity floors in each pool")
+def tokens_that_fit(room: Exact, bytes_a_token: Exact) -> int:
+    return int(max(Fraction(room), Fraction(0)) // Fraction(bytes_a_token))
+
+
+@formula("floor(room / bytes of a request on the device)", units.REQUESTS)
+def requests_that_fit(room: Exact, bytes_a_request: Exact) -> int:
+    return int(max(Fraction(room), Fraction(0)) // Fraction(bytes_a_request))
+
+
+@formula("holders x tokens in each", units.TOKENS, "capacity floors in each pool, then sums")
+def tokens_of_holders(holders: int, tokens: int) -> int:
+    return holders * tokens
+
+
+@formula("holders x requests in each", units.REQUESTS, "capacity floors in each pool, then sums")
+def requests_of_holders(holders: int, requests: int) -> int:
+    return holders * requests
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The memory of one rank class: every byte accounted for."""
+
+    rank: RankClass
+    memory: Term
+    usable: Term
+    reserve: Term
+    modules: tuple[tuple[str, Term], ...]
+    weights: Term
+    room: Term
+    token: Term
+    """Bytes of a token on the rank."""
+
+
+def ledgers(placement: Placement) -> tuple[Ledger, ...]:
+    subject = placement.subject
+    found = []
+    modules = {s.number: weights.module_terms(placement, s) for s in placement.stages}
+    tokens = {s.number: cache.stage_token_term(s) for s in placement.stages}
+    for rank in placement.classes:
+        parts = tuple(modules[rank.stage].items())
+        held = (
+            total("weights on the device", [t for _, t in parts])
+            if parts
+            else Term("weights on the device", 0, units.BYTES)
+        )
+        memory = _memory(subject, rank)
+        share = _utilization(subject)
+        usable = usable_memory.derive("usable memory", utilization=share, memory=memory)
+        reserve = _reserve(subject)
+        room = _room(subject, memory, share, usable, reserve, held)
+        found.append(
+            Ledger(rank, memory, usable, reserve, parts, held, room, tokens[rank.stage])
+        )
+    return tuple(found)
+
+
+def _room(
+    subject: Subject, memory: Term, share: Term, usable: Term, reserve: Term, held: Term
+) -> Term:
+    given = subject.budget.kv
+    if given is not None:
+        return leaf(subject.budget, "kv", "room for the cache", given, units.BYTES)
+    if subject.engine is not None and subject.engine.budget_of == "rest":
+        return room_of_rest.derive(
+            "room for the cache",
+            utilization=share,
+            memory=memory,
+            reserve=reserve,
+            held_weights=held,
+        )
+    return room_for_cache.derive(
+        "room for the cache", usable=usable, reserve=reserve, held_weights=held
+    )
+
+
+def leaf(
+    block: Block, attribute: str, label: str, value: Exact, dimension: units.Dimension
+) -> Term:
+    """A term for a written attribute, with its place and the source of a catalog figure."""
+    origin = block.origin(attribute)
+    inherited = block.source if isinstance(block, Declaration) else None
+    catalog = isinstance(block, Declaration) and bool(block.catalog)
+    return Term(
+        label,
+        value,
+        dimension,
+        basis="catalog" if catalog else "spec",
+        span=origin.span if origin else block.at,
+        source=(origin.source if origin else None) or inherited,
+    )
+
+
+def _memory(subject: Subject, rank: RankClass) -> Term:
+    device = rank.device
+    if subject.engine is not None and subject.engine.capacity == "reported":
+        if device.reported is not None:
+            return leaf(device, "reported", f"memory of {device.title} as reported",
+                        device.reported, units.BYTES)  # fmt: skip
+        return assumed(
+            f"memory of {device.title}", device.memory, units.BYTES,
+            "the engine counts reported memory; the device names none, so the sold figure stands",
+        )  # fmt: skip
+    return leaf(device, "memory", f"memory of {device.title}", device.memory, units.BYTES)
+
+
+def _utilization(subject: Subject) -> Term:
+    if subject.budget.utilization is not None:
+        return leaf(
+            subject.budget, "utilization", "utilization", subject.budget.utilization, units.NONE
+        )
+    if subject.engine is not None and subject.engine.utilization is not None:
+        return leaf(
+            subject.engine, "utilization", "utilization", subject.engine.utilization, units.NONE
+        )
+    return Term("utilization", DEFAULT_UTILIZATION, basis="default", note="budget says none")
+
+
+def _reserve(subject: Subject) -> Term:
+    if subject.budget.reserve is not None:
+        return leaf(subject.budget, "reserve", "reserve", subject.budget.reserve, units.BYTES)
+    engine = subject.engine
+    if engine is not None and engine.overhead is not None:
+        o = engine.overhead
+        parts = [
+            leaf(o, name, name, value, units.BYTES)
+            for name, value in (
+                ("activations", o.activations),
+                ("graphs", o.graphs),
+                ("communication", o.communication),
+                ("other", o.other),
+            )
+        ]
+        return total("reserve", parts, note=f"overhead of {engine.title}")
+    return Term("reserve", 0, units.BYTES, basis="default", note="budget says none")
+
+
+# --- capacity ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What one kind of holder holds, and how many there are."""
+
+    holder: Holder
+    tokens: Term
+    requests: Term
+
+
+def capacities(placement: Placement, books: tuple[Ledger, ...]) -> tuple[Capacity, ...]:
+    return tuple(_capacity(placement, holder, books) for holder in placement.holders)
+
+
+def _capacity(placement: Placement, holder: Holder, books: tuple[Ledger, ...]) -> Capacity:
+    subject = placement.subject
+    length = cache.held_tokens(subject)
+    page = subject.engine.block if subject.engine else 1
+    lost = subject.engine.lost_blocks * page if subject.engine else 0
+    tokens, requests = [], []
+    stages = {stage.number: stage for stage in placement.stages}
+    for book in books:
+        if not any(c is book.rank for c in holder.classes):
+            continue
+        stage = stages[book.rank.stage]
+        whole = cache.request_on_rank(stage, length)
+        if not whole:
+            continue
+        each = Term(
+            f"bytes a token on a rank of stage {stage.number}",
+            whole / length,
+            units.BYTES_PER_TOKEN,
+            note=f"of a request of {length:,} tok",
+        )
+        windowed = any(s.part.growth != "token" for s in stage.cache)
+        fits = tokens_that_fit.derive(
+            f"tokens that fit in stage {stage.number}",
+            room=book.room,
+            bytes_a_token=each if windowed else book.token,
+        )
+        tokens.append(_paged(fits, page, lost))
+        requests.append(_requests(subject, book, stage.number, placement, length, page, lost))
+    if not tokens:
+        none = Term("tokens in each holder", 0, units.TOKENS, note="the model keeps no cache")
+        return Capacity(holder, none, Term("requests in each holder", 0, units.REQUESTS))
+    return Capacity(
+        holder,
+        least("tokens in each holder", tokens, note="the fullest device decides"),
+        least("requests in each holder", requests, note="the fullest device decides"),
+    )
+
+
+def _paged(fits: Term, page: int, lost: int) -> Term:
+    if page == 1 and not lost:
+        return fits
+    pages = max(0, int(fits.value) // page * page - lost)
+    return Term("tokens in whole pages", pages, units.TOKENS, inputs=(fits,),
+                note=f"pages of {page} tok, {lost // page} of them never used")  # fmt: skip
+
+
+def _requests(
+    subject: Subject,
+    book: Ledger,
+    number: int,
+    placement: Placement,
+    length: int,
+    page: int,
+    lost: int,
+) -> Term:
+    stage = placement.stages[number]
+    common = min(subject.workload.prefix_common, length)
+    room = book.room
+    if common or lost:
+        taken = cache.request_on_rank(stage, common, page) + cache.request_on_rank(stage, lost)
+        room = Term(
+            "room without the common prefix and lost pages",
+            Fraction(room.value) - taken,
+            units.BYTES,
+            inputs=(room,),
+        )
+    own = length - common
+    if not own:
+        return Term("requests", int(Fraction(room.value) >= 0) * 10**9, units.REQUESTS,
+                    note="requests hold nothing of their own")  # fmt: skip
+    size = Term(
+        f"bytes of a request of {own:,} tok on a rank of stage {number}",
+        cache.request_on_rank(stage, own, page),
+        units.BYTES,
+    )
+    return requests_that_fit.derive(
+        f"requests that fit in stage {number}", room=room, bytes_a_request=size
+    )
+
+
+def capacity_terms(found: tuple[Capacity, ...]) -> dict[str, Term]:
+    tokens, requests = [], []
+    for capacity in found:
+        holders = counted("holders (DP ranks of all replicas)", capacity.holder.count)
+        tokens.append(
+            tokens_of_holders.derive("tokens", holders=holders, tokens=capacity.tokens)
+        )
+        requests.append(
+            requests_of_holders.derive("requests", holders=holders, requests=capacity.requests)
+        )
+    return {
+        "kv.tokens": total("KV tokens", tokens),
+        "kv.tokens_per_rank": least("KV tokens of a rank", [c.tokens for c in found]),
+        "kv.sequences": total("whole requests", requests),
+    }
+
+
+def fullest(books: tuple[Ledger, ...]) -> Ledger:
+    """The device whose room for the cache ends first."""
+
+    def ends(book: Ledger) -> Fraction:
+        token = Fraction(book.token.value)
+        return Fraction(book.room.value) / token if token else Fraction(book.room.value)
+
+    return min(books, key=ends)
+
+
+def largest_token(books: tuple[Ledger, ...]) -> Term:
+    return greatest("KV bytes a token on the fullest device", [b.token for b in books])

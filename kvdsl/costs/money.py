@@ -1,0 +1,109 @@
+"""Money and power of the devices that hold a rank.
+
+Comes in: a placement. Goes out: price an hour and watts, or nothing where neither the deployment
+nor the catalog says. A price per node or rack is paid for each that is touched.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from kvdsl import units
+from kvdsl.costs.memory import leaf
+from kvdsl.formulas import Term, counted, formula, total
+from kvdsl.placement.placement import Placement
+from kvdsl.placement.topology import Unit
+from kvdsl.units import MONEY_PER_TOKEN, MONEY_RATE, POWER
+
+Number = int | Fraction | float
+
+
+@formula("units paid x price of one", MONEY_RATE, "language: price")
+def price_of_units(count: int, price: Number) -> Number:
+    return count * price
+
+
+@formula("price an hour / output tokens an hour", MONEY_PER_TOKEN, "techniques of serving cost")
+def price_of_token(price: Number, throughput: float) -> float:
+    return float(price) / throughput if throughput else float("inf")
+
+
+@formula("devices x watts", POWER)
+def device_power(count: int, watts: Number) -> Number:
+    return count * watts
+
+
+def price_term(placement: Placement) -> Term | None:
+    """The price of all devices that hold a rank; None where something is not priced."""
+    given = placement.subject.deployment.price
+    if given is not None:
+        each = leaf(
+            placement.subject.deployment, "price", f"price per {given.scope}", given.value,
+            MONEY_RATE,
+        )  # fmt: skip
+        touched = counted(f"{given.scope}s paid", touched_units(placement, given.scope))
+        return price_of_units.derive("price", count=touched, price=each)
+    terms = []
+    for rank in placement.classes:
+        device = rank.device
+        if device.price is None:
+            return None
+        each = leaf(device, "price", f"price of {device.title}", device.price, MONEY_RATE)
+        terms.append(
+            price_of_units.derive(device.title, count=counted("devices", rank.count), price=each)
+        )
+    return total("price", terms)
+
+
+def power_term(placement: Placement) -> Term | None:
+    terms = []
+    for rank in placement.classes:
+        device = rank.device
+        if device.power is None:
+            return None
+        each = leaf(device, "power", f"power of {device.title}", device.power, POWER)
+        terms.append(
+            device_power.derive(device.title, count=counted("devices", rank.count), watts=each)
+        )
+    return total("power", terms)
+
+
+def touched_units(placement: Placement, scope: str) -> int:
+    """How many devices, nodes, racks or clusters hold a rank; ranks stand on the first devices in
+    line."""
+    if scope == "device":
+        return placement.used
+    topology = placement.subject.topology
+    count = 0
+    left = placement.used
+    for _, start, length in topology.picked:
+        taken = min(left, length)
+        if taken <= 0:
+            break
+        count += _touched(topology.root, scope, start, start + taken)
+        left -= taken
+    return count
+
+
+def _touched(unit: Unit, kind: str, start: int, end: int) -> int:
+    """Units of a kind below `unit` that overlap a run of its devices."""
+    if end <= 0 or start >= unit.devices:
+        return 0
+    if unit.kind == kind:
+        return 1
+    found, offset = 0, 0
+    for count, child in unit.children:
+        first = max(0, (start - offset) // child.devices)
+        last = min(count, -(-(end - offset) // child.devices))
+        if last > first:
+            inside = last - first
+            edge_start, edge_end = start - offset, end - offset
+            if child.kind == kind:
+                found += inside
+            else:
+                for number in {first, last - 1}:
+                    shift = number * child.devices
+                    found += _touched(child, kind, edge_start - shift, edge_end - shift)
+                found += max(0, inside - 2) * _touched(child, kind, 0, child.devices)
+        offset += count * child.devices
+    return found

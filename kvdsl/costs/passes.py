@@ -1,0 +1,299 @@
+"""A pass through the stages: weights read, cache read, arithmetic, at the roofline.
+
+Comes in: a placement, its ledgers, and what a pass carries (tokens of a DP rank, tokens that their
+attention reads). Goes out: the time of each module and of the cache on each rank class, and the
+slowest rank of each stage. A module takes the longer of reading and computing. Every resident
+weight is read (`time = ideal`). Leaves out: kernel launches, overlap between modules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from kvdsl import units
+from kvdsl.costs import cache
+from kvdsl.costs.memory import Ledger, leaf
+from kvdsl.costs.weights import format_of
+from kvdsl.formulas import Term, assumed, counted, formula, greatest, total
+from kvdsl.placement.placement import Placement, Stage
+from kvdsl.placement.tensors import active
+from kvdsl.spec.formats import Format
+from kvdsl.spec.hardware import Device
+from kvdsl.spec.model import Gqa, Mla
+from kvdsl.units import BYTES, NONE, TIME, WORK, WORK_RATE, tidy
+
+Number = int | Fraction | float
+_ROOFLINE = "Williams et al., Roofline, CACM 52(4), 2009"
+
+
+@formula("bytes read / bandwidth", TIME, _ROOFLINE)
+def read_time(size: Number, bandwidth: Number) -> float:
+    return float(size) / float(bandwidth)
+
+
+@formula("work / peak", TIME, _ROOFLINE)
+def compute_time(work: Number, peak: Number) -> float:
+    return float(work) / float(peak)
+
+
+@formula("2 x parameters that the tokens meet on a rank x tokens", WORK, "a multiply and an add each")
+def product_work(parameters: Number, tokens: Number) -> Number:
+    return tidy(2 * Fraction(parameters) * Fraction(tokens))
+
+
+@formula(
+    "layers x 2 x values a score and its use x heads on a rank x pairs of query and key",
+    WORK,
+    "Dao et al., FlashAttention, arXiv 2205.14135, counts alike",
+)
+def attention_work(layers: int, values: int, heads: Number, pairs: Number) -> Number:
+    return tidy(layers * 2 * values * Fraction(heads) * Fraction(pairs))
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What a pass carries on a DP rank: `tokens` new tokens, the cache bytes to read by stage
+    number (of the busiest rank), and pairs of query and key that attention scores."""
+
+    what: str
+    tokens: Term
+    cache_bytes: tuple[Term, ...]
+    pairs: Term
+    expanded: bool
+    """MLA keys and values in full, as in prefill, or absorbed into the latent, as in decode."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankTime:
+    """One rank class in a pass: what each module reads and computes, and the cache."""
+
+    ledger: Ledger
+    reads: tuple[tuple[str, Term], ...]
+    works: tuple[tuple[str, Term], ...]
+    cache_read: Term
+    attention: Term
+    modules: tuple[tuple[str, Term], ...]
+    """The longer of reading and computing, by module."""
+    kv: Term
+    """The longer of the cache's reading and attention's arithmetic."""
+
+    @property
+    def weight_read(self) -> Term:
+        return _sum("weights read", [t for _, t in self.reads])
+
+    @property
+    def time(self) -> Term:
+        return _sum("time of the rank", [*(t for _, t in self.modules), self.kv])
+
+
+def _sum(label: str, terms: list[Term]) -> Term:
+    return total(label, terms) if terms else Term(label, 0.0, TIME)
+
+
+def rank_times(
+    placement: Placement, books: tuple[Ledger, ...], carried: Carried
+) -> tuple[RankTime, ...]:
+    stages = {stage.number: stage for stage in placement.stages}
+    return tuple(_rank_time(placement, stages[b.rank.stage], b, carried) for b in books)
+
+
+def slowest(times: tuple[RankTime, ...], stage: int) -> RankTime:
+    return max((t for t in times if t.ledger.rank.stage == stage), key=lambda t: t.time.value)
+
+
+def _rank_time(placement: Placement, stage: Stage, book: Ledger, carried: Carried) -> RankTime:
+    device = book.rank.device
+    bandwidth = leaf(device, "bandwidth", f"memory bandwidth of {device.title}",
+                     device.bandwidth, units.BYTE_RATE)  # fmt: skip
+    reads = [
+        (m, read_time.derive(f"{m.replace('_', ' ')} read", size=t, bandwidth=bandwidth))
+        for m, t in book.modules
+    ]
+    works = _works(placement, stage, device, carried)
+    read = read_time.derive(
+        "cache read", size=carried.cache_bytes[stage.number], bandwidth=bandwidth
+    )
+    attention = _attention_time(placement, stage, device, carried)
+    computed = dict(works)
+    modules = [
+        (m, greatest(m.replace("_", " "), [t, computed[m]]) if m in computed else t)
+        for m, t in reads
+    ]
+    kv = greatest("attention over the cache", [read, attention])
+    return RankTime(book, tuple(reads), tuple(works), read, attention, tuple(modules), kv)
+
+
+# --- arithmetic --------------------------------------------------------------------------------
+
+
+def _works(
+    placement: Placement, stage: Stage, device: Device, carried: Carried
+) -> list[tuple[str, Term]]:
+    """Time of each module's products on a rank of the stage."""
+    subject = placement.subject
+    met: dict[tuple[str, str], tuple[Fraction, Format, Fraction]] = {}
+    for shard in stage.shards:
+        tensor = shard.tensor
+        if tensor.module in ("embedding", "norms", "tower") or tensor.rows == 1:
+            continue
+        whole = Fraction(active(subject.model, tensor)) * shard.layers / tensor.layers
+        form = format_of(subject, tensor)
+        tokens = _tokens_met(placement, tensor.module)
+        key = (tensor.module, form.arithmetic)
+        before = met[key][0] if key in met else Fraction(0)
+        met[key] = (before + whole * shard.held, form, tokens)
+    found: dict[str, list[Term]] = {}
+    for (module, _), (parameters, form, tokens) in met.items():
+        many = counted(
+            "tokens", tidy(Fraction(carried.tokens.value) * tokens),
+            note=f"{tokens} DP ranks' tokens" if tokens != 1 else "",
+        )  # fmt: skip
+        work = product_work.derive(
+            f"work of {module.replace('_', ' ')}",
+            parameters=counted("parameters met on a rank", tidy(parameters)),
+            tokens=many,
+        )
+        peak = _peak(device, form)
+        if peak is not None:
+            found.setdefault(module, []).append(
+                compute_time.derive(f"{module.replace('_', ' ')} computed", work=work, peak=peak)
+            )
+    return [(module, _sum(terms[0].label, terms)) for module, terms in found.items()]
+
+
+def _tokens_met(placement: Placement, module: str) -> Fraction:
+    """How many DP ranks' tokens a rank of a module's mesh works on."""
+    degrees = placement.degrees
+    have = degrees.attention.dp
+    copies = {
+        "attention": have,
+        "indexer": have,
+        "ffn": degrees.ffn.dp,
+        "router": degrees.ffn.dp,
+        "shared_experts": degrees.shared.dp,
+        "routed_experts": 1,
+        "head": degrees.vocab.dp,
+    }
+    return Fraction(have, copies.get(module, have))
+
+
+def _peak(device: Device, form: Format) -> Term | None:
+    """The peak of a format's arithmetic; where the device has none, of bf16 or its widest row."""
+    word = form.arithmetic
+    if word in device.compute:
+        value = device.compute[word]
+        return _peak_term(device, word, value, "")
+    for other in ("bf16", "fp16", "fp32"):
+        if other in device.compute:
+            note = f"{device.title} has no {word} arithmetic, so {other} stands for it"
+            return _peak_term(device, other, device.compute[other], note)
+    return None
+
+
+def _peak_term(device: Device, word: str, value: int | Fraction, note: str) -> Term:
+    term = leaf(device, "compute", f"{word} peak of {device.title}", value, WORK_RATE)
+    if note:
+        return assumed(term.label, value, WORK_RATE, note)
+    return term
+
+
+def _attention_time(
+    placement: Placement, stage: Stage, device: Device, carried: Carried
+) -> Term:
+    subject, attention = placement.subject, placement.degrees.attention
+    peak = _peak(device, subject.activations)
+    terms = []
+    for share in stage.cache:
+        part = subject.model.parts.get(share.part.name)
+        if not isinstance(part, Gqa | Mla) or peak is None:
+            continue
+        if isinstance(part, Gqa):
+            values = part.head_dim + part.value_width
+        elif carried.expanded:
+            values = part.nope_dim + part.rope_dim + part.value_dim
+        else:
+            values = 2 * part.kv_rank + part.rope_dim
+        heads = max(Fraction(1), Fraction(part.query_heads, attention.tp))
+        work = attention_work.derive(
+            f"scores of {share.part.name}",
+            layers=counted("layers", share.layers),
+            values=counted("values a score and its use", values),
+            heads=counted("query heads on a rank", tidy(heads)),
+            pairs=carried.pairs,
+        )
+        terms.append(compute_time.derive("attention computed", work=work, peak=peak))
+    return _sum("attention computed", terms)
+
+
+# --- what a decode step and a prefill carry ------------------------------------------------------
+
+
+@formula("requests x bytes of one at its length", BYTES)
+def cache_bytes(requests: Number, each: Number) -> Number:
+    return tidy(Fraction(requests) * Fraction(each))
+
+
+@formula("ceil(tokens / (ranks x run)) x run", units.TOKENS, "runs of tokens go round the cp ranks")
+def tokens_on_fullest(tokens: Number, ranks: int, run: int) -> Number:
+    return tidy(-(-Fraction(tokens) // (ranks * run)) * run) if ranks > 1 else tokens
+
+
+def step_bytes(placement: Placement, requests: Term, context: Term) -> tuple[Term, ...]:
+    """Cache bytes that a decode step reads on the fullest rank of each stage."""
+    a = placement.degrees.attention
+    found = []
+    kept = tokens_on_fullest.derive(
+        "tokens on the fullest rank",
+        tokens=context,
+        ranks=counted("ranks of the sequence", a.cp),
+        run=counted("run of tokens", a.interleave),
+    )
+    for stage in placement.stages:
+        # request_on_rank gives the mean over cp ranks; the fullest holds its run of tokens.
+        length = Fraction(kept.value) * a.cp
+        each = Term(
+            f"cache of a request on a rank of stage {stage.number}",
+            cache.request_on_rank(stage, length),
+            BYTES,
+            inputs=(kept, cache.stage_token_term(stage)),
+            note="tokens x bytes a token on a rank",
+        )
+        found.append(
+            cache_bytes.derive(
+                f"cache read in stage {stage.number}", requests=requests, each=each
+            )
+        )
+    return tuple(found)
+
+
+def decode_carried(placement: Placement, requests: Term, context: Term) -> Carried:
+    a = placement.degrees.attention
+    pairs = Term(
+        "pairs of query and key on a rank",
+        tidy(Fraction(requests.value) * Fraction(context.value) / a.cp),
+        NONE,
+        inputs=(requests, context),
+        note="each request's new token with each cached one",
+    )
+    tokens = counted("tokens of a DP rank", requests.value, note="one a request")
+    return Carried(
+        "decode step", tokens, step_bytes(placement, requests, context), pairs, expanded=False
+    )
+
+
+@formula("new x found + new (new + 1) / 2", NONE, "causal pairs left after a prefix hit")
+def causal_pairs(new: Number, found: Number) -> Number:
+    return tidy(Fraction(new) * Fraction(found) + Fraction(new) * (Fraction(new) + 1) / 2)
+
+
+def prefill_carried(placement: Placement, new: Term, found: Term) -> Carried:
+    """One prompt on each DP rank: `new` tokens to compute, `found` in a cache already."""
+    a = placement.degrees.attention
+    ways = a.cp * a.pcp
+    pairs = causal_pairs.derive("pairs of query and key", new=new, found=found)
+    on_rank = Term("pairs on a rank", tidy(Fraction(pairs.value) / ways), NONE, inputs=(pairs,),
+                   note=f"over {ways} ranks of the sequence")  # fmt: skip
+    tokens = counted("tokens of a DP rank", tidy(Fraction(new.value) / a.pcp))
+    one = Term("requests", 1, units.REQUESTS)
+    return Carried("prefill", tokens, step_bytes(placement, one, found), on_rank, expanded=True)

@@ -1,0 +1,122 @@
+"""Prefill: the time to the first token, with its queue.
+
+Comes in: a placement and its ledgers. Goes out: the pass of one prompt on each DP rank, the mean
+time to the first token and the throughput. A rate makes prompts queue as in M/D/1; a concurrency
+alone says nothing of arrivals, so nothing queues. With `context` it is one unqueued prefill.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from kvdsl import units
+from kvdsl.costs import collectives, passes
+from kvdsl.costs.collectives import CollectiveCost
+from kvdsl.costs.memory import Ledger, leaf
+from kvdsl.costs.passes import RankTime
+from kvdsl.formulas import Term, assumed, counted, formula, greatest, total
+from kvdsl.placement.placement import Placement
+from kvdsl.placement.subject import Subject
+from kvdsl.units import REQUEST_RATE, TIME, TOKEN_RATE, tidy
+
+Number = int | Fraction | float
+
+
+@formula("prompt x (1 - prefix hits)", units.TOKENS, "language: prefix_hits")
+def new_tokens(prompt: Number, hits: Number) -> Number:
+    return tidy(Fraction(prompt) * (1 - Fraction(hits)))
+
+
+@formula("prompt - new tokens", units.TOKENS)
+def found_tokens(prompt: Number, new: Number) -> Number:
+    return tidy(Fraction(prompt) - Fraction(new))
+
+
+@formula(
+    "service + R D^2 / (2 (1 - R D))", TIME, "M/D/1 as Zhong et al., DistServe, arXiv 2401.09670"
+)
+def queued_time(service: float, rate: float, stage: float) -> float:
+    busy = rate * stage
+    return service + rate * stage**2 / (2 * (1 - busy)) if busy < 1 else float("inf")
+
+
+@formula("arrivals / servers", REQUEST_RATE, "requests spread evenly")
+def rate_of_server(rate: Number, servers: int) -> float:
+    return float(rate) / servers
+
+
+@formula("servers x prompt tokens / time of the slowest stage", TOKEN_RATE, "stages kept full")
+def prompt_throughput(servers: int, prompt: Number, stage: float) -> float:
+    return servers * float(prompt) / stage if stage else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Prefill:
+    times: tuple[RankTime, ...]
+    exchanges: tuple[CollectiveCost, ...]
+    service: Term
+    stage: Term
+    ttft: Term
+    throughput: Term
+
+    @property
+    def saturated(self) -> bool:
+        return self.ttft.value == float("inf")
+
+
+def prefill(placement: Placement, books: tuple[Ledger, ...]) -> Prefill:
+    subject = placement.subject
+    new, found = _prompt(subject)
+    carried = passes.prefill_carried(placement, new, found)
+    times = passes.rank_times(placement, books, carried)
+    exchanged = collectives.costs(placement, carried.tokens, "prefill")
+    stages = []
+    for stage in placement.stages:
+        terms = [passes.slowest(times, stage.number).time]
+        terms += [cost.all for cost in exchanged if cost.exchange.stage == stage.number]
+        stages.append(total(f"prefill in stage {stage.number}", terms))
+    service = total("prefill of a prompt", stages)
+    slowest = greatest("slowest stage", stages)
+    servers = counted("prompts at once (DP ranks of all replicas)", placement.degrees.holders)
+    return Prefill(
+        times,
+        exchanged,
+        service,
+        slowest,
+        _ttft(subject, service, slowest, servers),
+        prompt_throughput.derive(
+            "prefill throughput", servers=servers, prompt=new, stage=slowest
+        ),
+    )
+
+
+def _prompt(subject: Subject) -> tuple[Term, Term]:
+    workload = subject.workload
+    word = "context" if workload.context is not None else "prompt"
+    if workload.classes:
+        mean = sum(
+            (Fraction(c.share) * (c.context or c.prompt or 0) for c in workload.classes.values()),
+            start=Fraction(0),
+        )
+        prompt = Term("prompt", tidy(mean), units.TOKENS, note="the mean over classes")
+    else:
+        prompt = leaf(workload, word, word, workload.prompt_tokens, units.TOKENS)
+    hits = leaf(workload, "prefix_hits", "prefix hits", workload.prefix_hits, units.NONE)
+    if "prefix_hits" not in workload.origins:
+        hits = Term("prefix hits", 0, basis="default", note="the workload says none")
+    new = new_tokens.derive("tokens to compute", prompt=prompt, hits=hits)
+    return new, found_tokens.derive("tokens found", prompt=prompt, new=new)
+
+
+def _ttft(subject: Subject, service: Term, stage: Term, servers: Term) -> Term:
+    workload = subject.workload
+    if workload.context is not None:
+        return service.named("time to the first token")
+    if workload.rate is None:
+        waited = assumed("wait before prefill", 0.0, TIME,
+                         "a concurrency says nothing of arrivals, so nothing queues")  # fmt: skip
+        return total("time to the first token", [service, waited])
+    rate = leaf(workload, "rate", "arrivals", workload.rate, REQUEST_RATE)
+    each = rate_of_server.derive("arrivals at a server", rate=rate, servers=servers)
+    return queued_time.derive("time to the first token", service=service, rate=each, stage=stage)

@@ -1,0 +1,186 @@
+"""Weights: parameters by module, and the bytes of each on a rank.
+
+Comes in: a placement. Goes out: terms, exact. Bytes count values, scales and zero points as a
+format stores them; a block that a matrix fills in part counts whole.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from kvdsl import units
+from kvdsl.formulas import Term, counted, formula, total
+from kvdsl.placement.placement import Placement, Stage
+from kvdsl.placement.shares import Shard, redundancy
+from kvdsl.placement.subject import Subject
+from kvdsl.placement.tensors import Tensor, active
+from kvdsl.spec.formats import Format
+from kvdsl.spec.model import Model
+
+Exact = int | Fraction
+
+
+def stored(form: Format, rows: int, columns: int) -> Exact:
+    """Bytes of one matrix: rows x columns values, and a scale and zero point for each block."""
+    if form.of is not None:
+        return Fraction(stored(form.of, rows, columns)) / (form.ratio or 1)
+    values = (form.bits or 0) * rows * columns
+    each = (form.scale or 0) + (form.zero or 0)
+    if not each:
+        return values
+    if form.block is None:
+        return values + each
+    if len(form.block) == 1:
+        return values + each * rows * _up(columns, form.block[0])
+    return values + each * _up(rows, form.block[0]) * _up(columns, form.block[1])
+
+
+def _up(value: int, step: int) -> int:
+    return -(-value // step)
+
+
+@formula(
+    "bytes stored in the stage x part that each rank holds",
+    units.BYTES,
+    "Shoeybi et al., Megatron-LM, arXiv 1909.08053",
+)
+def bytes_on_rank(stored_bytes: Exact, held: Exact) -> Exact:
+    return stored_bytes * held
+
+
+@formula("parameters x bytes a parameter", units.BYTES)
+def plain_bytes(parameters: int, bytes_each: Exact) -> Exact:
+    return parameters * bytes_each
+
+
+@formula("parameters x bytes a parameter + bytes of scales and zero points", units.BYTES)
+def scaled_bytes(parameters: int, bytes_each: Exact, scales: Exact) -> Exact:
+    return parameters * bytes_each + scales
+
+
+def format_of(subject: Subject, tensor: Tensor) -> Format:
+    """The format of a tensor: the narrowest line of the recipe."""
+    tower = subject.model.towers.get(tensor.part)
+    if tensor.module == "tower" and tower is not None and tower.format is not None:
+        found = tower.format.format_of("tower")
+    else:
+        found = subject.weights.format_of(tensor.module, tensor.part, None)
+    if found is None:
+        raise KeyError(tensor.module)
+    return found
+
+
+def tensor_bytes(subject: Subject, tensor: Tensor, layers: int, first: int) -> Exact:
+    """Bytes of a tensor in a run of layers; lines for single layers are looked up one by one."""
+    count = tensor.count * redundancy(tensor, subject.degrees)
+    recipe = subject.weights
+    if tensor.place != "layer" or not recipe.layer_cuts:
+        each = stored(format_of(subject, tensor), tensor.rows, tensor.columns)
+        return each * count * layers
+    found: Exact = 0
+    for layer in range(first, first + layers):
+        form = recipe.format_of(tensor.module, tensor.part, layer) or format_of(subject, tensor)
+        found += stored(form, tensor.rows, tensor.columns) * count
+    return found
+
+
+def module_terms(placement: Placement, stage: Stage) -> dict[str, Term]:
+    """For each module, the bytes on a rank of the stage."""
+    groups: dict[str, dict[tuple[Fraction, str], list[Shard]]] = {}
+    for shard in stage.shards:
+        form = format_of(placement.subject, shard.tensor)
+        key = (shard.held, form.title)
+        groups.setdefault(shard.tensor.module, {}).setdefault(key, []).append(shard)
+    return {
+        module: _module(placement.subject, stage, module, shares)
+        for module, shares in groups.items()
+    }
+
+
+def _module(
+    subject: Subject,
+    stage: Stage,
+    module: str,
+    shares: dict[tuple[Fraction, str], list[Shard]],
+) -> Term:
+    word = module.replace("_", " ")
+    terms = []
+    for (held, title), shards in shares.items():
+        numbers = sum(_count(subject, s) for s in shards)
+        first = stage.first
+        size = sum(
+            tensor_bytes(subject, s.tensor, s.layers, max(first, s.tensor.first)) for s in shards
+        )
+        store = _stored_term(subject, word, title, numbers, size, shards[0])
+        ways = "copied whole" if held == 1 else f"1/{1 / held}"
+        part = counted("held by each rank", held, note=f"{ways}, cut over {shards[0].mesh}")
+        terms.append(bytes_on_rank.derive(f"{word} on a rank", stored_bytes=store, held=part))
+    return terms[0] if len(terms) == 1 else total(f"{word} on a rank", terms)
+
+
+def _count(subject: Subject, shard: Shard) -> int:
+    copies = redundancy(shard.tensor, subject.degrees)
+    return int(shard.tensor.parameters * copies * shard.layers)
+
+
+def _stored_term(
+    subject: Subject, word: str, title: str, numbers: int, size: Exact, shard: Shard
+) -> Term:
+    form = format_of(subject, shard.tensor)
+    parameters = Term(
+        f"parameters of {word}",
+        numbers,
+        basis="catalog" if subject.model.catalog else "spec",
+        span=subject.model.at,
+        source=subject.model.source,
+        note=f"counted from {subject.model.title}",
+    )
+    bits = form.bits if form.bits is not None else Fraction(size, numbers)
+    each = Term(
+        "bytes a parameter",
+        bits,
+        units.BYTES,
+        basis="catalog" if form.catalog else "spec",
+        span=form.at,
+        source=form.source,
+        note=title,
+    )
+    scales = size - numbers * bits
+    if not scales:
+        return plain_bytes.derive(f"{word} in the stage", parameters=parameters, bytes_each=each)
+    more = Term("bytes of scales", scales, units.BYTES, span=form.at, note=title)
+    return scaled_bytes.derive(
+        f"{word} in the stage", parameters=parameters, bytes_each=each, scales=more
+    )
+
+
+# --- a model alone -----------------------------------------------------------------------------
+
+
+def parameter_terms(model: Model, logical: tuple[Tensor, ...]) -> dict[str, Term]:
+    """`model.parameters`, `.active_parameters` and each module's count."""
+    modules: dict[str, int] = {}
+    for tensor in logical:
+        if tensor.module != "tower":
+            modules[tensor.module] = modules.get(tensor.module, 0) + tensor.in_all
+    basis = "catalog" if model.catalog else "spec"
+    terms = {
+        module: Term(
+            module.replace("_", " "), count, basis=basis, span=model.at, source=model.source
+        )
+        for module, count in modules.items()
+    }
+    everything = list(terms.values())
+    used = sum(active(model, t) for t in logical if t.module not in ("tower", "embedding"))
+    tied = sum(t.in_all for t in logical if t.module == "embedding") if model.tied_embeddings else 0
+    found = {f"model.parameters.{module}": term for module, term in terms.items()}
+    found["model.parameters"] = total("parameters of the model", everything)
+    found["model.active_parameters"] = Term(
+        "parameters that a token meets",
+        used + tied,
+        basis=basis,
+        span=model.at,
+        source=model.source,
+        note="routed experts by the share a token visits; an embedding row is looked up, not met",
+    )
+    return found

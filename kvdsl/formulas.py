@@ -1,0 +1,144 @@
+"""Formulas: written once, evaluated on numbers or numpy arrays, derived when asked.
+
+A `Formula` has a name, its text as a person would write it, the dimension it gives and a source.
+Called with numbers (or arrays) it gives a number (or an array): `ring_time(ranks=8, …)`. `derive`
+takes terms and gives a term, which remembers the formula and what was put in, down to the lines of
+the spec and the catalog's sources. Not its job: knowing any physics (costs) or printing (render).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from kvdsl.source import Span
+from kvdsl.units import NONE, Dimension, Quantity, Value, tidy
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A value with where it came from: a formula and its inputs, or a place and a source.
+
+    `basis` says what a leaf is: `spec` (the user wrote it), `catalog`, `default` (nobody wrote
+    it), `assumed` (nothing gives it; the note says what was taken) or `derived`.
+    """
+
+    label: str
+    value: Value
+    dimension: Dimension = NONE
+    formula: Formula | None = None
+    inputs: tuple[Term, ...] = ()
+    basis: str = "derived"
+    span: Span | None = None
+    source: str | None = None
+    note: str = ""
+
+    @property
+    def quantity(self) -> Quantity:
+        return Quantity(self.value, self.dimension)
+
+    def named(self, label: str) -> Term:
+        """The same value under another name."""
+        return Term(
+            label,
+            self.value,
+            self.dimension,
+            self.formula,
+            self.inputs,
+            self.basis,
+            self.span,
+            self.source,
+            self.note,
+        )
+
+    def leaves(self) -> Iterator[Term]:
+        """Every leaf below, each once, in order."""
+        seen: set[int] = set()
+        waiting = [self]
+        while waiting:
+            term = waiting.pop()
+            if id(term) in seen:
+                continue
+            seen.add(id(term))
+            if term.inputs:
+                waiting.extend(reversed(term.inputs))
+            else:
+                yield term
+
+
+@dataclass(frozen=True, eq=False)
+class Formula:
+    """`text` is what a person would write; `gives` the dimension of the result; `source` where the
+    formula comes from. `function` takes the inputs by their names."""
+
+    name: str
+    text: str
+    gives: Dimension
+    source: str
+    function: Callable[..., Any]
+
+    def __call__(self, **inputs: Any) -> Any:
+        return self.function(**inputs)
+
+    def derive(self, label: str = "", note: str = "", **inputs: Term) -> Term:
+        value = self.function(**{name: term.value for name, term in inputs.items()})
+        terms = tuple(
+            term if term.label else term.named(name.replace("_", " "))
+            for name, term in inputs.items()
+        )
+        return Term(label or self.name, _tidy(value), self.gives, self, terms, note=note)
+
+
+def _tidy(value: Any) -> Value:
+    return tidy(value) if isinstance(value, int | Fraction) else value
+
+
+def formula(
+    text: str, gives: Dimension, source: str = "definition"
+) -> Callable[[Callable[..., Any]], Formula]:
+    """Makes a formula of a function; its name is the function's, with spaces."""
+
+    def made(function: Callable[..., Any]) -> Formula:
+        return Formula(function.__name__.replace("_", " "), text, gives, source, function)
+
+    return made
+
+
+def counted(label: str, value: Value, note: str = "") -> Term:
+    """A plain number that follows from the placement itself (a degree, a number of layers)."""
+    return Term(label, value, note=note)
+
+
+def assumed(label: str, value: Value, dimension: Dimension, note: str) -> Term:
+    """A value that nothing gives: the report lists it."""
+    return Term(label, value, dimension, basis="assumed", note=note)
+
+
+def _gathered(name: str, text: str, pick: Callable[[Sequence[Any]], Any]) -> _Gather:
+    return _Gather(name, text, pick)
+
+
+@dataclass(frozen=True, slots=True)
+class _Gather:
+    """A formula over however many terms of one dimension."""
+
+    name: str
+    text: str
+    pick: Callable[[Sequence[Any]], Any]
+
+    def __call__(self, label: str, terms: Sequence[Term], note: str = "") -> Term:
+        if not terms:
+            raise ValueError(f"{self.name} of nothing")
+        dimension = terms[0].dimension
+        if any(term.dimension != dimension for term in terms):
+            raise ValueError(f"{self.name} of unlike terms: {label}")
+        made = Formula(self.name, self.text, dimension, "definition", self.pick)
+        value = self.pick([term.value for term in terms])
+        return Term(label, _tidy(value), dimension, made, tuple(terms), note=note)
+
+
+total = _gathered("sum", "sum of the terms", sum)
+greatest = _gathered("greatest", "the greatest of the terms", max)
+least = _gathered("least", "the least of the terms", min)

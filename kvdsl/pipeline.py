@@ -1,0 +1,155 @@
+"""The street: text, tree, typed spec, placement, costs, checks, plan. Stages in order, no logic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kvdsl.diagnostics import Diagnostic, Report
+from kvdsl.formulas import Term
+from kvdsl.plan import Plan
+from kvdsl.planning.build import build
+from kvdsl.placement.tensors import Uncounted
+from kvdsl.planning.deploy import Outcome, outcome, uncounted
+from kvdsl.planning.models import model_values
+from kvdsl.planning.sweeps import sweeps
+from kvdsl.project.loader import Project, load, load_text
+from kvdsl.resolve.changes import Change
+from kvdsl.resolve.resolver import Resolver
+from kvdsl.source import SourceFile
+from kvdsl.spec.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """Every diagnostic of a run, and the plans of the deployments that were asked for."""
+
+    report: Report
+    plans: tuple[Plan, ...] = ()
+
+    def plan(self, name: str) -> Plan:
+        """The plan of a deployment. Raises KeyError."""
+        for plan in self.plans:
+            if plan.name == name:
+                return plan
+        raise KeyError(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What `ask` found: one term, or all values of a deployment or model; `known` are the names
+    that could be asked where it found neither."""
+
+    report: Report
+    value: Term | None = None
+    values: Mapping[str, Term] = field(default_factory=dict)
+    known: tuple[str, ...] = ()
+
+
+def compile_path(
+    path: str, changes: Sequence[Change] = (), only: str | None = None
+) -> Compilation:
+    """Compiles a file (`-` is the standard input). `only` names one deployment; `changes` are
+    overrides from outside."""
+    return _compiled(load(path), changes, only)
+
+
+def compile_text(
+    text: str, name: str = "<text>", changes: Sequence[Change] = (), only: str | None = None
+) -> Compilation:
+    return _compiled(load_text(text, name), changes, only)
+
+
+def _compiled(project: Project, changes: Sequence[Change], only: str | None) -> Compilation:
+    resolver = Resolver(project)
+    found: list[Diagnostic] = list(resolver.check())
+    plans = []
+    for name in resolver.concrete("deployment"):
+        if only is not None and name != only:
+            continue
+        deployment, faults = resolver.deployment(name, changes)
+        found.extend(faults)
+        if deployment is None:
+            continue
+        made = outcome(deployment)
+        found.extend(made.diagnostics)
+        plans.append(build(made, _sources(project), sweeps(resolver, deployment, changes)))
+    return Compilation(Report.of(found), tuple(plans))
+
+
+def _sources(project: Project) -> tuple[SourceFile, ...]:
+    """The main file, then what it imports."""
+    rest = (file for file in project.files if file is not project.main)
+    return tuple(file.source for file in (project.main, *rest))
+
+
+def check_path(path: str) -> Report:
+    """What `check` tells: no comparison, charts or pictures are made."""
+    return _checked(load(path))
+
+
+def check_text(text: str, name: str = "<text>") -> Report:
+    return _checked(load_text(text, name))
+
+
+def _checked(project: Project) -> Report:
+    resolver = Resolver(project)
+    found: list[Diagnostic] = list(resolver.check())
+    for made in _outcomes(resolver):
+        found.extend(made.diagnostics)
+    return Report.of(found)
+
+
+def _outcomes(resolver: Resolver) -> list[Outcome]:
+    made = []
+    for name in resolver.concrete("deployment"):
+        deployment, _ = resolver.deployment(name)
+        if deployment is not None:
+            made.append(outcome(deployment))
+    return made
+
+
+def ask(
+    path: str, dotted: str, changes: Sequence[Change] = (), length: int | None = None
+) -> Answer:
+    """The value of a dotted name: `llama_405b.kv.tokens`, `models.deepseek_v3.parameters`, or all
+    values of `llama_405b`."""
+    resolver = Resolver(load(path))
+    head, kind = _declared(resolver, dotted)
+    faults = Report.of(resolver.check())
+    if not head:
+        return Answer(faults, known=resolver.declared("deployment"))
+    if kind == "deployment":
+        deployment, wrong = resolver.deployment(head, changes)
+        if deployment is None:
+            return Answer(faults + Report.of(wrong))
+        made = outcome(deployment)
+        report = faults + Report.of((*wrong, *made.diagnostics))
+        return _answer(report, made.values, dotted.removeprefix(head).lstrip("."))
+    declaration, wrong = resolver.declaration(head)
+    report = faults + Report.of(wrong)
+    if not isinstance(declaration, Model):
+        return Answer(report)
+    try:
+        values = model_values(declaration, length)
+    except Uncounted as missing:
+        place = declaration.at or load_text("").main.source.span(0, 0)
+        return Answer(report + Report.of([uncounted(missing, place).diagnostic]))
+    return _answer(report, values, dotted.removeprefix(head).lstrip("."))
+
+
+def _declared(resolver: Resolver, dotted: str) -> tuple[str, str]:
+    """The longest head of a dotted name that is a declaration, and its kind."""
+    names = dotted.split(".")
+    for count in range(len(names), 0, -1):
+        head = ".".join(names[:count])
+        kind = resolver.kind_of(head)
+        if kind is not None:
+            return head, kind
+    return "", ""
+
+
+def _answer(report: Report, values: Mapping[str, Term], rest: str) -> Answer:
+    if not rest:
+        return Answer(report, values=values)
+    return Answer(report, values.get(rest), {}, tuple(values))

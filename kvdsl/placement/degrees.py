@@ -1,0 +1,349 @@
+"""Degrees: the sizes of a layout's axes, by the size rule.
+
+Comes in: a layout's text, resolved. Goes out: `Degrees`, which say how many devices a stage has and
+how each module is cut, and which print as a layout again. This is the only module that reads a
+layout: costs and checks see degrees, and a finding's alternative is degrees too.
+
+The size rule: S is `tp`, or else the product of the axes of each written block; all must agree. In
+a block that writes an axis the others are 1; a module without a block has tp = S.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from kvdsl.diagnostics import Diagnostic, Label, Message
+from kvdsl.source import Span
+from kvdsl.spec.declaration import Block
+from kvdsl.spec.layout import Layout
+
+STAGE_LIMIT = 65_536
+"""Most devices of one stage: enough for any machine, small enough to be walked."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionAxes:
+    dp: int = 1
+    cp: int = 1
+    pcp: int = 1
+    tp: int = 1
+    interleave: int = 1
+    latent_split: bool = False
+    exact: bool = True
+
+    @property
+    def size(self) -> int:
+        return self.dp * self.cp * self.pcp * self.tp
+
+
+@dataclass(frozen=True, slots=True)
+class WidthAxes:
+    dp: int = 1
+    tp: int = 1
+
+    @property
+    def size(self) -> int:
+        return self.dp * self.tp
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertAxes:
+    ep: int = 1
+    tp: int = 1
+    redundant: int = 0
+
+    @property
+    def size(self) -> int:
+        return self.ep * self.tp
+
+
+@dataclass(frozen=True, slots=True)
+class Degrees:
+    """Sizes of all axes. `stage_layers` is None where stages are even."""
+
+    size: int
+    pp: int
+    attention: AttentionAxes
+    ffn: WidthAxes
+    shared: WidthAxes
+    vocab: WidthAxes
+    experts: ExpertAxes
+    replicas: int = 1
+    stage_layers: tuple[int, ...] | None = None
+    order: tuple[str, ...] = ("replicas", "pp", "dp", "cp", "pcp", "tp")
+    name: str = ""
+
+    @property
+    def devices(self) -> int:
+        return self.size * self.pp * self.replicas
+
+    @property
+    def holders(self) -> int:
+        """Sets of devices that each hold a request whole: DP ranks of all replicas."""
+        return self.attention.dp * self.replicas
+
+    def text(self) -> str:
+        """As the body of a layout: `tp = 8; pp = 2`."""
+        plain = uniform(self.size)
+        said = [f"tp = {self.size}"] if self._says_tp() else []
+        said += [f"pp = {self.pp}"] if self.pp > 1 else []
+        if self.stage_layers is not None:
+            said.append(f"stages = [{', '.join(map(str, self.stage_layers))}]")
+        for word, axes, names in (
+            ("attention", self.attention, ("dp", "cp", "pcp", "tp")),
+            ("ffn", self.ffn, ("dp", "tp")),
+            ("shared_experts", self.shared, ("dp", "tp")),
+            ("vocab", self.vocab, ("dp", "tp")),
+            ("experts", self.experts, ("ep", "tp", "redundant")),
+        ):
+            follows = self.ffn if word == "shared_experts" else _block(plain, word)
+            if axes != follows:
+                sizes = [(n, _size(axes, n)) for n in names]
+                inner = "; ".join(f"{n} = {v}" for n, v in sizes if v > (n != "redundant"))
+                said.append(f"{word} {{ {inner or 'tp = 1'} }}")
+        said += [f"replicas = {self.replicas}"] if self.replicas > 1 else []
+        return "; ".join(said)
+
+    def _says_tp(self) -> bool:
+        blocks = (self.attention, self.ffn, self.vocab, self.experts)
+        plain = uniform(self.size)
+        same = (plain.attention, plain.ffn, plain.vocab, plain.experts)
+        return self.size == 1 or all(a == b for a, b in zip(blocks, same, strict=True))
+
+    def with_stages(self, pp: int, layers: tuple[int, ...] | None = None) -> Degrees:
+        return replace(self, pp=pp, stage_layers=layers, name="")
+
+
+def uniform(size: int, pp: int = 1, replicas: int = 1) -> Degrees:
+    """`tp = size; pp = pp`: every module cut `size` ways."""
+    wide = WidthAxes(tp=size)
+    return Degrees(
+        size, pp, AttentionAxes(tp=size), wide, wide, wide, ExpertAxes(tp=size), replicas
+    )
+
+
+def attention_dp(size: int, dp: int, pp: int = 1, replicas: int = 1) -> Degrees:
+    """DP attention beside experts over all devices: `attention { dp; tp }; experts { ep }`."""
+    return replace(
+        uniform(size, pp, replicas),
+        attention=AttentionAxes(dp=dp, tp=size // dp),
+        experts=ExpertAxes(ep=size),
+    )
+
+
+def _block(degrees: Degrees, word: str) -> object:
+    table = {
+        "attention": degrees.attention,
+        "ffn": degrees.ffn,
+        "shared_experts": degrees.shared,
+        "vocab": degrees.vocab,
+        "experts": degrees.experts,
+    }
+    return table[word]
+
+
+def _size(axes: AttentionAxes | WidthAxes | ExpertAxes, name: str) -> int:
+    sizes = {
+        AttentionAxes: lambda a: {"dp": a.dp, "cp": a.cp, "pcp": a.pcp, "tp": a.tp},
+        WidthAxes: lambda a: {"dp": a.dp, "tp": a.tp},
+        ExpertAxes: lambda a: {"ep": a.ep, "tp": a.tp, "redundant": a.redundant},
+    }
+    return int(sizes[type(axes)](axes)[name])
+
+
+# --- the size rule -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SizesDisagree(Message):
+    code: ClassVar[str] = "KV080"
+    headline: ClassVar[str] = (
+        "{block} cuts {product} ways, but a stage of layout {layout} has {size} devices"
+    )
+    label: ClassVar[str] = "{arithmetic} = {product}"
+    notes: ClassVar[tuple[str, ...]] = ("{reason}",)
+    helps: ClassVar[tuple[str, ...]] = ("write `{fix}`",)
+    span: Span
+    block: str
+    layout: str
+    product: int
+    size: int
+    arithmetic: str
+    reason: str
+    fix: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StageTooLarge(Message):
+    code: ClassVar[str] = "KV081"
+    headline: ClassVar[str] = "layout {layout} has {size:,} devices in a stage"
+    notes: ClassVar[tuple[str, ...]] = ("kvdsl plans up to {limit:,} devices a stage",)
+    span: Span
+    layout: str
+    size: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class BadOrder(Message):
+    code: ClassVar[str] = "KV082"
+    headline: ClassVar[str] = "the order of layout {layout} {fault}"
+    helps: ClassVar[tuple[str, ...]] = (
+        "name each axis once, outermost first: `order = [replicas, pp, dp, cp, pcp, tp]`",
+    )
+    span: Span
+    layout: str
+    fault: str
+
+
+def degrees(
+    layout: Layout, replicas: int, place: Span
+) -> tuple[Degrees | None, tuple[Diagnostic, ...]]:
+    """The degrees of a layout; `replicas` are the deployment's or pool's, times the layout's."""
+    title = layout.name or "here"
+    blocks = _written(layout)
+    size = layout.tp or next((product for _, _, product, _ in blocks), 1)
+    faults: list[Diagnostic] = []
+    for word, block, product, arithmetic in blocks:
+        if product != size:
+            faults.append(
+                _disagreement(layout, title, word, block, product, arithmetic, size, blocks, place)
+            )
+    if size > STAGE_LIMIT:
+        faults.append(
+            StageTooLarge(_at(layout, "tp", place), title, size, STAGE_LIMIT).diagnostic()
+        )
+    faults.extend(_order_faults(layout, title, place))
+    if faults:
+        return None, tuple(faults)
+    return _assembled(layout, size, replicas), ()
+
+
+def _assembled(layout: Layout, size: int, replicas: int) -> Degrees:
+    wide = WidthAxes(tp=size)
+    given = layout.attention
+    attention = AttentionAxes(tp=size)
+    if given is not None and _axes_written(given):
+        attention = AttentionAxes(
+            given.dp,
+            given.cp,
+            given.pcp,
+            given.tp,
+            given.interleave,
+            given.latent == "split",
+            given.exact,
+        )
+    elif given is not None:
+        attention = AttentionAxes(
+            tp=size,
+            interleave=given.interleave,
+            latent_split=given.latent == "split",
+            exact=given.exact,
+        )
+    ffn = WidthAxes(layout.ffn.dp, layout.ffn.tp) if layout.ffn else wide
+    shared = (
+        WidthAxes(layout.shared_experts.dp, layout.shared_experts.tp)
+        if layout.shared_experts
+        else ffn
+    )
+    vocab = WidthAxes(layout.vocab.dp, layout.vocab.tp) if layout.vocab else wide
+    experts = ExpertAxes(tp=size)
+    if layout.experts is not None:
+        e = layout.experts
+        experts = (
+            ExpertAxes(e.ep, e.tp, e.redundant)
+            if _axes_written(e)
+            else ExpertAxes(tp=size, redundant=e.redundant)
+        )
+    return Degrees(
+        size,
+        layout.pp,
+        attention,
+        ffn,
+        shared,
+        vocab,
+        experts,
+        replicas * layout.replicas,
+        layout.stages,
+        tuple(axis for axis in layout.order if axis != "ep"),
+        layout.name,
+    )
+
+
+_AXES = frozenset({"dp", "cp", "pcp", "tp", "ep"})
+_Written = list[tuple[str, Block, int, str]]
+
+
+def _axes_written(block: Block) -> bool:
+    return any(name in _AXES for name in block.model_fields_set)
+
+
+def _written(layout: Layout) -> _Written:
+    """Blocks that write an axis: word, block, product, the product as a text."""
+    found: _Written = []
+    for word, block in (
+        ("attention", layout.attention),
+        ("ffn", layout.ffn),
+        ("shared_experts", layout.shared_experts),
+        ("vocab", layout.vocab),
+        ("experts", layout.experts),
+    ):
+        if block is None or not _axes_written(block):
+            continue
+        sizes = block.model_dump(include=set(_AXES))
+        said = [(axis, sizes[axis]) for axis in sizes if axis in block.model_fields_set]
+        product = 1
+        for _, value in said:
+            product *= value
+        found.append((word, block, product, " x ".join(f"{a} {v}" for a, v in said)))
+    return found
+
+
+def _at(block: Block, attribute: str, otherwise: Span) -> Span:
+    origin = block.origin(attribute)
+    if origin is not None:
+        return origin.span
+    return block.at or otherwise
+
+
+def _disagreement(
+    layout: Layout,
+    title: str,
+    word: str,
+    block: Block,
+    product: int,
+    arithmetic: str,
+    size: int,
+    blocks: _Written,
+    place: Span,
+) -> Diagnostic:
+    fix = None
+    if product < size and size % product == 0 and "tp" not in block.model_fields_set:
+        said = "; ".join(" = ".join(p.split(" ")) for p in arithmetic.split(" x "))
+        fix = f"{word} {{ {said}; tp = {size // product} }}"
+    labels: tuple[Label, ...]
+    if layout.tp is not None:
+        reason = f"`tp = {size}` says how many devices a stage has; axes left out are 1"
+        labels = (Label(_at(layout, "tp", place), f"a stage has {size} devices"),)
+    else:
+        first, first_block, _, first_text = blocks[0]
+        reason = f"{first} ({first_text}) says {size}, and every block must agree"
+        labels = (Label(first_block.at or place, f"{first_text} = {size}"),)
+    message = SizesDisagree(
+        block.at or place, word, title, product, size, arithmetic, reason, fix
+    )
+    return message.diagnostic(*labels)
+
+
+def _order_faults(layout: Layout, title: str, place: Span) -> list[Diagnostic]:
+    known = ("replicas", "pp", "dp", "cp", "pcp", "tp")
+    named = [axis for axis in layout.order if axis != "ep"]
+    missing = [axis for axis in known if axis not in named]
+    twice = sorted({axis for axis in named if named.count(axis) > 1})
+    fault = ""
+    if twice:
+        fault = f"names {', '.join(twice)} twice"
+    elif missing:
+        fault = f"leaves out {', '.join(missing)}"
+    return [BadOrder(_at(layout, "order", place), title, fault).diagnostic()] if fault else []

@@ -1,0 +1,264 @@
+"""The placement of one subject: stages, shards, rank classes, holders, groups, exchanges.
+
+Comes in: a subject. Goes out: a `Placement`, all that costs and checks read. Ranks with the same
+share on the same kind of device are one class with a count, so a fleet costs its classes only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import lcm
+
+from kvdsl.placement.cache import CachePart, cache_parts
+from kvdsl.placement.degrees import Degrees
+from kvdsl.placement.exchanges import Exchange, Group, exchanges
+from kvdsl.placement.meshes import Mesh, meshes, place
+from kvdsl.placement.shares import CacheShard, Shard, cache_shard, shard
+from kvdsl.placement.subject import Subject
+from kvdsl.placement.tensors import Tensor, tensors
+from kvdsl.placement.topology import Reach
+from kvdsl.spec.hardware import Device
+
+SAMPLED_REPLICAS = 4096
+"""Replicas walked one by one on hardware that does not repeat."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A run of layers, and what each of its ranks holds."""
+
+    number: int
+    first: int
+    layers: int
+    shards: tuple[Shard, ...]
+    cache: tuple[CacheShard, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankClass:
+    """`count` ranks with the same share on the same kind of device."""
+
+    stage: int
+    device: Device
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """`count` sets of devices that each hold a request whole (a DP rank through all stages of a
+    replica), by the classes of their ranks."""
+
+    classes: tuple[RankClass, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    subject: Subject
+    tensors: tuple[Tensor, ...]
+    parts: tuple[CachePart, ...]
+    stages: tuple[Stage, ...]
+    classes: tuple[RankClass, ...]
+    holders: tuple[Holder, ...]
+    groups: tuple[Group, ...]
+    exchanges: tuple[Exchange, ...]
+
+    @property
+    def degrees(self) -> Degrees:
+        return self.subject.degrees
+
+    @property
+    def used(self) -> int:
+        return self.degrees.devices
+
+    @property
+    def idle(self) -> int:
+        return self.subject.topology.devices - self.used
+
+    def groups_of(self, axis: str, stage: int) -> tuple[Group, ...]:
+        return tuple(g for g in self.groups if g.axis == axis and g.stage == stage)
+
+    def widest(self, axis: str, stage: int) -> Group | None:
+        """The group of an axis that reaches farthest: it sets the pace."""
+        found = self.groups_of(axis, stage)
+        return max(found, key=lambda g: (not g.reach.fast, g.reach.nodes), default=None)
+
+
+def build(subject: Subject) -> Placement:
+    """The placement of a subject. Raises Uncounted (a part that has no count yet)."""
+    model, degrees = subject.model, subject.degrees
+    logical = (*tensors(model), *tower_tensors(subject))
+    parts = cache_parts(model, subject.kv)
+    stages = tuple(_stages(subject, logical, parts))
+    replicas = list(_replica_classes(subject))
+    classes = _rank_classes(subject, replicas)
+    found: list[Exchange] = []
+    for stage in stages:
+        found.extend(exchanges(model, degrees, stage.number, _part_layers(subject, stage)))
+    axes = {(e.axis, e.stage) for e in found} | {("attention.tp", s.number) for s in stages}
+    groups = _groups(subject, replicas, sorted(axes))
+    holders = _holders(subject, classes, replicas)
+    return Placement(subject, logical, parts, stages, classes, holders, groups, tuple(found))
+
+
+def tower_tensors(subject: Subject) -> tuple[Tensor, ...]:
+    return tuple(
+        Tensor("tower", name, "tower", 1, tower.parameters, tower.placement, 1, place="first")
+        for name, tower in subject.model.towers.items()
+    )
+
+
+def stage_layers(subject: Subject) -> tuple[int, ...]:
+    """Layers in each stage: as written, or even, the remainder where the engine puts it."""
+    degrees, layers = subject.degrees, subject.model.layers
+    if degrees.stage_layers is not None:
+        return degrees.stage_layers
+    base, rest = divmod(layers, degrees.pp)
+    where = subject.engine.remainder if subject.engine else "first"
+    if where == "first":
+        extra = range(rest)
+    elif where == "last":
+        extra = range(degrees.pp - rest, degrees.pp)
+    else:  # inner: back from the second-last stage
+        extra = range(degrees.pp - 1 - rest, degrees.pp - 1)
+    return tuple(base + (stage in extra) for stage in range(degrees.pp))
+
+
+def _stages(
+    subject: Subject, logical: tuple[Tensor, ...], parts: tuple[CachePart, ...]
+) -> Iterator[Stage]:
+    degrees, first = subject.degrees, 0
+    for number, layers in enumerate(stage_layers(subject)):
+        last = number == degrees.pp - 1
+        held = []
+        for tensor in logical:
+            count = _overlap(tensor.first, tensor.layers, first, layers)
+            if tensor.place != "layer":
+                count = int(number == 0 if tensor.place == "first" else last)
+            if count:
+                held.append(shard(tensor, count, degrees, subject.engine))
+            tied = subject.model.tied_embeddings and tensor.name == "tokens"
+            if tied and last and degrees.pp > 1:
+                # The head is the embedding: with several stages both ends keep one.
+                copy = replace(tensor, module="head", place="last")
+                held.append(shard(copy, 1, degrees, subject.engine))
+        cached = tuple(
+            cache_shard(part, count, degrees)
+            for part in parts
+            if (count := _overlap(part.first, part.layers, first, layers))
+        )
+        yield Stage(number, first, layers, tuple(held), cached)
+        first += layers
+
+
+def _overlap(first: int, layers: int, start: int, length: int) -> int:
+    return max(0, min(first + layers, start + length) - max(first, start))
+
+
+def _part_layers(subject: Subject, stage: Stage) -> dict[str, int]:
+    """How many layers of a stage have each part."""
+    found: dict[str, int] = {}
+    first = 0
+    for count, layer in subject.model.sequence():
+        here = _overlap(first, count, stage.first, stage.layers)
+        for name in layer.parts if here else ():
+            found[name] = found.get(name, 0) + here
+        first += count
+    return found
+
+
+def _replica_classes(subject: Subject) -> Iterator[tuple[int, int]]:
+    """(replica, how many lie on the hardware as it does). On hardware that repeats only one
+    period is walked."""
+    degrees, topology = subject.degrees, subject.topology
+    size = degrees.size * degrees.pp
+    outermost = degrees.order[0] == "replicas"
+    period = degrees.replicas
+    if topology.uniform and outermost:
+        period = min(period, lcm(size, topology.period) // size)
+    walked = min(period, SAMPLED_REPLICAS)
+    for replica in range(walked):
+        yield replica, (degrees.replicas - replica + walked - 1) // walked
+
+
+def _rank_classes(subject: Subject, replicas: list[tuple[int, int]]) -> tuple[RankClass, ...]:
+    degrees, topology = subject.degrees, subject.topology
+    found: dict[tuple[int, int], RankClass] = {}
+    one_kind = topology.device(0) if topology.uniform else None
+    for replica, times in replicas:
+        for stage in range(degrees.pp):
+            if one_kind is not None:
+                _count(found, stage, one_kind, degrees.size * times)
+                continue
+            for rank in range(degrees.size):
+                device = topology.device(place(degrees, replica, stage, rank))
+                _count(found, stage, device, times)
+    return tuple(found.values())
+
+
+def _count(
+    found: dict[tuple[int, int], RankClass], stage: int, device: Device, times: int
+) -> None:
+    key = (stage, id(device))
+    known = found.get(key)
+    found[key] = RankClass(stage, device, times + (known.count if known else 0))
+
+
+def _holders(
+    subject: Subject, classes: tuple[RankClass, ...], replicas: list[tuple[int, int]]
+) -> tuple[Holder, ...]:
+    degrees, topology = subject.degrees, subject.topology
+    if topology.uniform:
+        return (Holder(classes, degrees.holders),)
+    by_key = {(c.stage, id(c.device)): c for c in classes}
+    mesh = meshes(degrees)["attention"]
+    shares = mesh.groups([axis for axis, _ in mesh.axes if axis != "dp"])
+    found: dict[tuple[tuple[int, int], ...], int] = {}
+    for replica, times in replicas:
+        for ranks in shares:
+            keys = {
+                (stage, id(topology.device(place(degrees, replica, stage, rank))))
+                for stage in range(degrees.pp)
+                for rank in ranks
+            }
+            key = tuple(sorted(keys))
+            found[key] = found.get(key, 0) + times
+    return tuple(
+        Holder(tuple(by_key[k] for k in keys), count) for keys, count in found.items()
+    )
+
+
+def _groups(
+    subject: Subject, replicas: list[tuple[int, int]], axes: list[tuple[str, int]]
+) -> tuple[Group, ...]:
+    degrees, topology = subject.degrees, subject.topology
+    cut = meshes(degrees)
+    found: dict[tuple[str, int, Reach], Group] = {}
+    for axis, stage in axes:
+        for replica, times in replicas:
+            for places in _members(degrees, cut, axis, stage, replica):
+                reach = topology.reach(places)
+                known = found.get((axis, stage, reach))
+                count = times + (known.count if known else 0)
+                example = known.places if known else places
+                found[axis, stage, reach] = Group(
+                    axis, len(places), stage, reach, count, example
+                )
+    return tuple(found.values())
+
+
+def _members(
+    degrees: Degrees, cut: dict[str, Mesh], axis: str, stage: int, replica: int
+) -> Iterator[tuple[int, ...]]:
+    """The groups of an axis as devices in line: `attention.cp+tp`, `stage` (all), `pp` (sends)."""
+    if axis == "pp":
+        for rank in range(degrees.size):
+            yield tuple(place(degrees, replica, s, rank) for s in (stage, stage + 1))
+        return
+    if axis == "stage":
+        yield tuple(place(degrees, replica, stage, rank) for rank in range(degrees.size))
+        return
+    mesh, _, names = axis.partition(".")
+    for ranks in cut[mesh].groups(names.split("+")):
+        yield tuple(place(degrees, replica, stage, rank) for rank in ranks)

@@ -1,0 +1,150 @@
+"""Shares: how much of each tensor and cache component a rank of a stage holds.
+
+Comes in: tensors, cache parts and degrees. Goes out: shards with their cuts. The policy of an
+engine says which modules it copies; without one every module divides exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+
+from kvdsl.placement.atoms import Cut
+from kvdsl.placement.cache import CachePart, Component
+from kvdsl.placement.degrees import Degrees
+from kvdsl.placement.tensors import Tensor
+from kvdsl.spec.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A tensor's share on each rank of a stage: `layers` of it lie there, `held` is the part of
+    each, `copies` the ranks of the stage that hold each byte."""
+
+    tensor: Tensor
+    layers: int
+    cuts: tuple[Cut, ...]
+    mesh: str
+    size: int
+
+    @property
+    def held(self) -> Fraction:
+        return prod((cut.held for cut in self.cuts), start=Fraction(1))
+
+    @property
+    def copies(self) -> Fraction:
+        return self.held * self.size
+
+
+@dataclass(frozen=True, slots=True)
+class CacheShard:
+    """A cache part's share on each rank of a stage, for the requests of its DP rank: per
+    component the cut of its heads or columns; `tokens` the cut of the sequence."""
+
+    part: CachePart
+    layers: int
+    heads: tuple[tuple[Component, Cut], ...]
+    tokens: Cut
+    ranks: int
+    """Ranks that share the requests of one DP rank in this stage."""
+
+
+def shard(tensor: Tensor, layers: int, degrees: Degrees, engine: Engine | None) -> Shard:
+    mesh, cuts = _cuts(tensor, degrees, engine)
+    return Shard(tensor, layers, cuts, mesh, degrees.size)
+
+
+def _cuts(
+    tensor: Tensor, degrees: Degrees, engine: Engine | None
+) -> tuple[str, tuple[Cut, ...]]:
+    attention = degrees.attention
+    module, cut = tensor.module, tensor.cut
+    if module == "tower":
+        return "stage", () if cut == "copy" else (Cut("tower", None, "stage", degrees.size),)
+    if module in ("embedding", "head"):
+        policy = _policy(engine, module)
+        if policy == "attention":
+            return "attention", (Cut(cut, None, "attention.tp", attention.tp),)
+        width = Cut(cut, None, "vocab.tp", degrees.vocab.tp)
+        return "vocab", () if policy == "copy" else (width,)
+    if module in ("attention", "state_mixer"):
+        return "attention", _attention_cuts(tensor, degrees, engine)
+    if module == "indexer":
+        split = _policy(engine, "indexer") != "copy"
+        return "attention", (Cut(cut, None, "attention.tp", attention.tp),) if split else ()
+    if module == "routed_experts":
+        return "experts", _expert_cuts(tensor, degrees)
+    policy = _policy(engine, module)
+    if policy == "copy":
+        return "ffn", ()
+    if policy == "attention":
+        return "attention", (Cut(cut, None, "attention.tp", attention.tp),)
+    axes, name = (degrees.ffn, "ffn")
+    if module == "shared_experts":
+        axes, name = degrees.shared, "shared_experts"
+    return name, (Cut(cut, None, f"{name}.tp", axes.tp),)
+
+
+def _policy(engine: Engine | None, module: str) -> str:
+    """How an engine shares a module out. Without an engine everything divides."""
+    if engine is None:
+        return "split"
+    table = {
+        "embedding": engine.embedding,
+        "head": engine.head,
+        "ffn": engine.ffn,
+        "shared_experts": engine.shared_experts,
+        "norms": engine.norms,
+        "router": engine.router,
+        "latent_projection": engine.latent_projections,
+        "indexer": engine.indexer,
+    }
+    return table.get(module, "split")
+
+
+def _attention_cuts(
+    tensor: Tensor, degrees: Degrees, engine: Engine | None
+) -> tuple[Cut, ...]:
+    """Attention weights are split over its tp alone, and over cp where the engine cuts them."""
+    attention = degrees.attention
+    policy = _policy(engine, "latent_projection" if tensor.cut == "latent_projection" else "")
+    if policy == "copy" or (tensor.cut == "norm" and _policy(engine, "norms") == "copy"):
+        return ()
+    # An engine places whole heads; without one the weights divide like any matrix.
+    atoms = tensor.atoms if engine is not None and tensor.cut == "kv_heads" else None
+    cuts = [Cut(tensor.cut, atoms, "attention.tp", attention.tp)]
+    if engine is not None and engine.cp_weights == "split":
+        cuts.append(Cut(tensor.cut, None, "attention.cp", attention.cp))
+    return tuple(cuts)
+
+
+def _expert_cuts(tensor: Tensor, degrees: Degrees) -> tuple[Cut, ...]:
+    """Redundant experts are further copies: each rank holds (experts + redundant) / ep of them."""
+    experts = degrees.experts
+    inside = Cut("width", None, "experts.tp", experts.tp)
+    if tensor.cut != "experts":
+        return (Cut(tensor.cut, None, "experts.ep", experts.ep), inside)
+    return (Cut("experts", None, "experts.ep", experts.ep), inside)
+
+
+def redundancy(tensor: Tensor, degrees: Degrees) -> Fraction:
+    """How many times over the experts of a layer are stored: 1 + redundant / experts."""
+    if tensor.cut != "experts" or not degrees.experts.redundant:
+        return Fraction(1)
+    return 1 + Fraction(degrees.experts.redundant, tensor.atoms)
+
+
+def cache_shard(part: CachePart, layers: int, degrees: Degrees) -> CacheShard:
+    attention = degrees.attention
+    heads = []
+    for component in part.components:
+        atoms = component.heads
+        if component.dimension == "latent" and attention.latent_split:
+            atoms = component.width
+        heads.append(
+            (component, Cut(component.dimension, atoms, "attention.tp", attention.tp))
+        )
+    tokens = Cut("tokens", None, "attention.cp", attention.cp)
+    ranks = attention.size // attention.dp
+    return CacheShard(part, layers, tuple(heads), tokens, ranks)

@@ -1,0 +1,53 @@
+"""What is placed and costed: one pool of a deployment, made ready.
+
+Comes in: a resolved pool. Goes out: a `Subject` without layout text. A finding's alternative is a
+subject too, with other degrees or another budget, and goes through the same functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from kvdsl.placement.degrees import Degrees
+from kvdsl.placement.topology import Topology
+from kvdsl.source import Span
+from kvdsl.spec.deployment import Budget, Deployment, Pool
+from kvdsl.spec.engine import Engine
+from kvdsl.spec.formats import Format, Recipe
+from kvdsl.spec.model import Model
+from kvdsl.spec.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """`ideal` takes every efficiency as 1."""
+
+    deployment: Deployment
+    pool: Pool
+    model: Model
+    workload: Workload
+    weights: Recipe
+    kv: Recipe
+    activations: Format
+    degrees: Degrees
+    topology: Topology
+    engine: Engine | None
+    budget: Budget
+    ideal: bool
+    places: Mapping[str, Span]
+    """Where its parts were written: layout, budget, weights, kv, workload, on, deployment."""
+
+    def place(self, word: str) -> Span:
+        return self.places.get(word, self.places["deployment"])
+
+    def under(self, degrees: Degrees) -> Subject:
+        """The same under another layout."""
+        return replace(self, degrees=degrees)
+
+    def on(self, topology: Topology) -> Subject:
+        """The same on other hardware."""
+        return replace(self, topology=topology)
+
+    def with_budget(self, budget: Budget) -> Subject:
+        return replace(self, budget=budget)

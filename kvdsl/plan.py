@@ -1,0 +1,339 @@
+"""A Plan: all that a renderer may show of one deployment, already computed.
+
+Comes in: built by `planning`. Goes out: frozen records of quantities, texts and terms. A renderer
+sees this module and nothing above floor 1; if a figure is missing here, it is added here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from kvdsl.diagnostics import Diagnostic, Severity
+from kvdsl.formulas import Term
+from kvdsl.source import Span
+from kvdsl.units import Quantity
+
+FORMAT = 1
+"""Version of the plan's JSON form."""
+
+Status = Literal["holds", "fails", "unanswered", "skipped"]
+Mood = Literal["good", "warning", "bad"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer in one sentence. `good`: fits and all requirements hold; `warning`: fits, but an
+    `expect` fails or a warning stands; `bad`: does not fit, or a requirement fails."""
+
+    mood: Mood
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One of the key figures of the strip: `1.40 M`, `KV tokens`, and a line below it."""
+
+    label: str
+    figure: str
+    unit: str
+    below: str = ""
+    value: str = ""
+    """The vocabulary's name of the value behind it, to link to its derivation."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequirementResult:
+    """A `require` or `expect`, judged. `value`, `bound` and `margin` are what a comparison has;
+    `largest` are the three largest terms of the value where it fails."""
+
+    keyword: Literal["require", "expect"]
+    text: str
+    label: str
+    because: str
+    status: Status
+    value: Quantity | None
+    bound: Quantity | None
+    margin: str
+    note: str
+    largest: tuple[Term, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What an alternative does to one value: its name, before, after, and how many times."""
+
+    name: str
+    label: str
+    before: Quantity
+    after: Quantity
+
+    @property
+    def ratio(self) -> float:
+        return float(self.after.value) / float(self.before.value) if self.before.value else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Another layout (or budget), run through the same function as the plan."""
+
+    title: str
+    text: str
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A rule that fired: the sentence, its quantities, the alternative with its gain, and what
+    would flip the advice. `waived` is the reason of the `allow` that silences it."""
+
+    code: str
+    name: str
+    severity: Severity
+    diagnostic: Diagnostic
+    quantities: tuple[tuple[str, Quantity], ...] = ()
+    alternative: Alternative | None = None
+    flips: str = ""
+    waived: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A piece of a bar. `group` is weights, cache, reserve, free, over (memory) or read, compute,
+    attention, collective (time)."""
+
+    label: str
+    group: str
+    quantity: Quantity
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryBar:
+    """The memory of one rank class, every byte accounted for: weights by module, the cache that
+    the workload fills, what is free for more, the reserve, and what may not be used."""
+
+    title: str
+    pool: str
+    device: str
+    devices: int
+    memory: Quantity
+    usable: Quantity
+    segments: tuple[Segment, ...]
+    room: Term
+    tokens: Quantity
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRow:
+    """A part of the cache: how it is kept and what it costs."""
+
+    pool: str
+    name: str
+    form: str
+    layers: int
+    record: str
+    growth: str
+    per_token: Quantity
+    per_token_on_rank: Quantity
+    copies: Quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A line of a chart: points of (x, y) in the chart's units."""
+
+    label: str
+    points: tuple[tuple[float, float], ...]
+    main: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart with its axes named and in units; `marks` are vertical lines with a label."""
+
+    name: str
+    title: str
+    alternative_text: str
+    x_label: str
+    x_unit: str
+    y_label: str
+    y_unit: str
+    series: tuple[Series, ...]
+    marks: tuple[tuple[float, str], ...] = ()
+    log_x: bool = True
+    log_y: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveRow:
+    """One collective of a decode step or a prefill, over its widest group."""
+
+    pool: str
+    phase: Literal["decode", "prefill"]
+    kind: str
+    module: str
+    axis: str
+    ranks: int
+    span: str
+    link: str
+    fast: bool
+    stage: int
+    count: int
+    size: Quantity
+    once: Quantity
+    all: Quantity
+    why: str
+    term: Term
+
+
+@dataclass(frozen=True, slots=True)
+class StepBar:
+    """A pass as a stack of times. `roofline` says what bounds it."""
+
+    pool: str
+    phase: Literal["decode", "prefill"]
+    title: str
+    segments: tuple[Segment, ...]
+    whole: Quantity
+    roofline: str
+    limits: tuple[tuple[str, Quantity], ...] = ()
+    """The roofline's roofs as times to set beside the stack: bytes over bandwidth, work over peak."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A device of the placement picture: what its rank holds. `share` tells equal shares apart
+    (devices with the same share hold the same bytes); idle devices have none."""
+
+    device: int
+    rank: str
+    lines: tuple[str, ...]
+    replica: int
+    stage: int
+    holder: int
+    share: str
+    copy_of: str
+    idle: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A unit of the placement picture: a cluster, rack or node with boxes or devices in it.
+    `count` above 1 says that so many are alike and this is one of them."""
+
+    kind: str
+    title: str
+    join: str
+    join_fast: bool
+    count: int
+    boxes: tuple[Box, ...] = ()
+    cells: tuple[Cell, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """A group to draw: the devices that it joins, what it is, and whether it leaves its domain."""
+
+    axis: str
+    devices: tuple[int, ...]
+    crosses: bool
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The placement of a pool: nested boxes, and the groups that matter. `legend` explains the
+    colours: one entry a share; `note` says what was folded."""
+
+    pool: str
+    root: Box
+    wires: tuple[Wire, ...]
+    legend: tuple[tuple[str, str], ...]
+    note: str
+    caption: str
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A layout beside others: its values, and which findings it would have."""
+
+    name: str
+    text: str
+    values: Mapping[str, Quantity]
+    findings: tuple[str, ...]
+    fits: bool
+    main: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Layouts side by side. `rows` are value names with labels and whether more is better; `best`
+    the columns that win each row (ties all win); `flips` what would turn the order."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, str, bool], ...]
+    best: Mapping[str, tuple[int, ...]]
+    flips: str
+
+
+@dataclass(frozen=True, slots=True)
+class SweepTable:
+    """All combinations of a sweep: the axes, the values shown, and a row a point."""
+
+    name: str
+    axes: tuple[str, ...]
+    shown: tuple[str, ...]
+    rows: tuple[tuple[tuple[str, ...], tuple[Quantity | None, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An assumption (nobody wrote it) or a sourced figure that entered a value."""
+
+    label: str
+    figure: str
+    note: str
+    source: str
+    span: Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One deployment, planned. `values` has every name of the vocabulary that it answers; a term
+    carries its derivation. `unplanned` says why there are no values, where there are none."""
+
+    name: str
+    doc: str
+    file: str
+    model: str
+    layout: str
+    layout_name: str
+    hardware: str
+    workload: str
+    formats: str
+    verdict: Verdict
+    tiles: tuple[Tile, ...]
+    values: Mapping[str, Term]
+    requirements: tuple[RequirementResult, ...]
+    findings: tuple[Finding, ...]
+    pictures: tuple[Picture, ...]
+    memory: tuple[MemoryBar, ...]
+    cache: tuple[CacheRow, ...]
+    charts: tuple[Chart, ...]
+    collectives: tuple[CollectiveRow, ...]
+    steps: tuple[StepBar, ...]
+    comparison: Comparison | None
+    sweeps: tuple[SweepTable, ...]
+    assumptions: tuple[Entry, ...]
+    sources: tuple[Entry, ...]
+    texts: tuple[tuple[str, str], ...]
+    """Files of the spec: name and text, the deployment's own first."""
+    span: Span
+    unplanned: str = ""
+
+    def value(self, name: str) -> Quantity:
+        """A value of the vocabulary. Raises KeyError where the plan does not answer it."""
+        return self.values[name].quantity

@@ -1,0 +1,1 @@
+"""Planning: from a resolved deployment to a Plan."""

@@ -1,0 +1,217 @@
+"""Builds the Plan of a deployment from its outcome: everything that a renderer shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvdsl.comparison import Candidate, compare
+from kvdsl.costs.estimate import Estimate
+from kvdsl.plan import (
+    Alternative,
+    Change,
+    Chart,
+    Comparison,
+    Finding,
+    Picture,
+    Plan,
+    SweepTable,
+)
+from kvdsl.planning import charts, headlines, pictures, views
+from kvdsl.planning.deploy import Outcome, Told, outcome
+from kvdsl.planning.subjects import recipe_title, subject
+from kvdsl.source import SourceFile, Span
+from kvdsl.spec.deployment import Deployment, Pool
+from kvdsl.spec.hardware import Selection
+from kvdsl.spec.layout import Layout
+from kvdsl.spec.vocabulary import VOCABULARY
+
+
+def build(
+    found: Outcome, sources: Sequence[SourceFile], sweeps: Sequence[SweepTable] = ()
+) -> Plan:
+    """The plan of an outcome. `sources` are the spec's files, the deployment's own first."""
+    deployment = found.deployment
+    pool = next(iter(deployment.pools.values()))
+    judged = tuple(one.result for one in found.judged)
+    findings = tuple(finding(t) for t in found.told)
+    others = _others(deployment) if found.values else []
+    comparison = _comparison(found, others)
+    made, _ = subject(deployment, pool)
+    layout = made.degrees.text() if made is not None else ""
+    place = deployment.at or Span(sources[0], 0, 0)
+    return Plan(
+        name=deployment.name,
+        doc=deployment.doc,
+        file=place.file.name,
+        model=_title(pool.model.title if pool.model else ""),
+        layout=_layouts(deployment, layout),
+        layout_name=(pool.layout.name if pool.layout else "") or layout,
+        hardware=_hardware(deployment),
+        workload=_workload(pool),
+        formats=_formats(pool),
+        verdict=headlines.verdict(found.values, judged, findings, comparison),
+        tiles=headlines.tiles(found.values),
+        values=found.values,
+        requirements=judged,
+        findings=findings,
+        pictures=_pictures(found),
+        memory=tuple(bar for n, e in found.estimates.items() for bar in views.memory_bars(n, e)),
+        cache=tuple(row for n, e in found.estimates.items() for row in views.cache_rows(n, e)),
+        charts=_charts(found, others),
+        collectives=tuple(
+            row for n, e in found.estimates.items() for row in views.collective_rows(n, e)
+        ),
+        steps=tuple(bar for n, e in found.estimates.items() for bar in views.step_bars(n, e)),
+        comparison=comparison,
+        sweeps=tuple(sweeps),
+        assumptions=headlines.assumptions(found.values),
+        sources=headlines.sources(found.values),
+        texts=tuple((source.name, source.text) for source in sources),
+        span=place,
+        unplanned="" if found.values else _why(found),
+    )
+
+
+def _why(found: Outcome) -> str:
+    faults = [*found.faults, *(t.diagnostic for t in found.told)]
+    return faults[0].headline if faults else "the deployment is not complete"
+
+
+def _title(title: str) -> str:
+    return title.rpartition(".")[2]
+
+
+def finding(told: Told) -> Finding:
+    made = told.fact.suggestion
+    alternative = None
+    if made is not None and told.estimate is not None:
+        changes = tuple(
+            Change(name, _label(name), told.estimate.values[name].quantity,
+                   made.estimate.values[name].quantity)
+            for name in made.shows
+            if name in told.estimate.values and name in made.estimate.values
+        )  # fmt: skip
+        alternative = Alternative(made.title, made.text, changes)
+    flips = next((h for h in told.diagnostic.helps if h.startswith("this flips with: ")), "")
+    return Finding(
+        told.rule.code,
+        told.rule.name,
+        told.severity,
+        told.diagnostic,
+        told.fact.quantities,
+        alternative,
+        flips.removeprefix("this flips with: "),
+        told.waived,
+    )
+
+
+def _label(name: str) -> str:
+    term = VOCABULARY.get(name)
+    return term.meaning if term is not None else name
+
+
+# --- words of the deployment -------------------------------------------------------------------
+
+
+def _layouts(deployment: Deployment, single: str) -> str:
+    if len(deployment.pools) == 1:
+        return single
+    said = []
+    for name, pool in deployment.pools.items():
+        made, _ = subject(deployment, pool)
+        if made is not None:
+            said.append(f"{name}: {made.degrees.text()}")
+    return " | ".join(said)
+
+
+def _hardware(deployment: Deployment) -> str:
+    said = []
+    for pool in deployment.pools.values():
+        if pool.on is not None:
+            said.append(_selection(pool.on))
+    return ", ".join(dict.fromkeys(said))
+
+
+def _selection(on: Selection) -> str:
+    title = _title(on.of.title)
+    text = f"{on.count} x {title}" if on.count > 1 else title
+    if on.pick is not None:
+        runs = ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in on.pick.runs)
+        text += f".{on.pick.level}[{runs}]"
+    return text
+
+
+def _workload(pool: Pool) -> str:
+    workload = pool.workload
+    if workload is None:
+        return ""
+    said = []
+    if workload.context is not None:
+        said.append(f"{workload.context:,} tok of context")
+    elif workload.classes:
+        said.append(f"{len(workload.classes)} classes of requests")
+    else:
+        said.append(f"{workload.prompt or 0:,} tok in, {workload.output or 0:,} tok out")
+    if workload.concurrency is not None:
+        said.append(f"{workload.concurrency:,} in flight")
+    if workload.rate is not None:
+        said.append(f"{float(workload.rate):g} req/s")
+    return ", ".join(said)
+
+
+def _formats(pool: Pool) -> str:
+    said = []
+    if pool.weights is not None:
+        said.append(f"weights {recipe_title(pool.weights)}")
+    if pool.kv is not None:
+        said.append(f"KV {recipe_title(pool.kv)}")
+    return ", ".join(said)
+
+
+# --- parts -------------------------------------------------------------------------------------
+
+
+def _pictures(found: Outcome) -> tuple[Picture, ...]:
+    return tuple(pictures.picture(n, e.placement) for n, e in found.estimates.items())
+
+
+Others = Sequence[tuple[Layout, Outcome]]
+
+
+def _others(deployment: Deployment) -> Others:
+    """The deployment under each compared layout."""
+    return [(layout, outcome(deployment, layout)) for layout in deployment.compare]
+
+
+def _comparison(found: Outcome, others: Others) -> Comparison | None:
+    if not found.values:
+        return None
+    rest = [_candidate(other, layout, main=False) for layout, other in others]
+    return compare([_candidate(found, None, main=True), *rest])
+
+
+def _candidate(found: Outcome, layout: Layout | None, *, main: bool) -> Candidate:
+    pool = next(iter(found.deployment.pools.values()))
+    made, _ = subject(found.deployment, pool, layout)
+    name = (layout.name if layout else pool.layout.name if pool.layout else "") or "here"
+    codes = tuple(dict.fromkeys(t.rule.code for t in found.told if _planning(t)))
+    fits = all(e.fits for e in found.estimates.values()) and bool(found.values)
+    note = "" if found.values else _why(found)
+    return Candidate(name, made.degrees.text() if made else "", dict(found.values), codes, fits,
+                     main, note)  # fmt: skip
+
+
+def _planning(told: Told) -> bool:
+    return told.rule.stage != "plan"
+
+
+def _charts(found: Outcome, others: Others) -> tuple[Chart, ...]:
+    if len(found.estimates) != 1 or not found.values:
+        return ()
+    estimate = next(iter(found.estimates.values()))
+    compared: dict[str, Estimate] = {}
+    for _, other in others:
+        if len(other.estimates) == 1:
+            made = next(iter(other.estimates.values()))
+            compared[made.subject.degrees.name or made.subject.degrees.text()] = made
+    return charts.charts(estimate, compared)

@@ -1,0 +1,127 @@
+"""Charts of a pool: capacity over request length, time over requests in flight and over context.
+
+Each point is the subject with another workload, through the same `estimate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from kvdsl.costs import cache
+from kvdsl.costs.estimate import Estimate, estimate, memory_estimate
+from kvdsl.placement.subject import Subject
+from kvdsl.plan import Chart, Series
+from kvdsl.spec.workload import Workload
+from kvdsl.units import grouped
+
+LENGTHS = tuple(1024 * 2**n for n in range(11))
+IN_FLIGHT = tuple(2**n for n in range(13))
+
+
+def charts(found: Estimate, compared: Mapping[str, Estimate]) -> tuple[Chart, ...]:
+    """The charts of one pool; compared layouts are further lines of the first."""
+    subject = found.subject
+    if not found.fits or subject.workload.classes:
+        return ()
+    made = [_capacity(found, compared)]
+    if found.decode is not None and subject.workload.concurrency is not None:
+        made += [_over_load(found), _over_context(found)]
+    return tuple(made)
+
+
+def _with(subject: Subject, **changes: object) -> Subject:
+    workload = Workload.model_validate(
+        {
+            "prefix_hits": subject.workload.prefix_hits,
+            "concurrency": subject.workload.concurrency or 1,
+            "context": subject.workload.held or 1,
+            **changes,
+        }
+    )
+    return replace(subject, workload=workload)
+
+
+def _points(
+    values: tuple[int, ...], of: Callable[[int], float]
+) -> Iterator[tuple[float, float]]:
+    for value in values:
+        y = of(value)
+        if y > 0:
+            yield float(value), y
+
+
+def _capacity(found: Estimate, compared: Mapping[str, Estimate]) -> Chart:
+    def line(name: str, made: Estimate, main: bool) -> Series:
+        def requests(length: int) -> float:
+            one = memory_estimate(_with(made.subject, context=length))
+            return float(one.values["kv.sequences"].value)
+
+        return Series(name, tuple(_points(LENGTHS, requests)), main)
+
+    title = found.subject.degrees.name or "this layout"
+    lines = [line(title, found, True)]
+    lines += [line(name, other, False) for name, other in compared.items() if other.fits]
+    held = cache.held_tokens(found.subject)
+    return Chart(
+        "capacity",
+        "Whole requests that fit, by their length",
+        f"Requests that fit against tokens of a request, from {LENGTHS[0]:,} to {LENGTHS[-1]:,}; "
+        f"{grouped(found.values['kv.sequences'].value)} at {held:,} tokens.",
+        "tokens of a request",
+        "tok",
+        "requests",
+        "req",
+        tuple(lines),
+        ((float(held), "the workload"),),
+        log_x=True,
+        log_y=True,
+    )
+
+
+def _over_load(found: Estimate) -> Chart:
+    asked = float(found.load.asked.value) if found.load else 0.0
+    most = float(found.values["kv.sequences"].value)
+    counts = tuple(c for c in IN_FLIGHT if c <= max(most, asked) * 2) or (1,)
+
+    def tpot(count: int) -> float:
+        one = estimate(_with(found.subject, concurrency=count))
+        return one.number("decode.tpot") * 1e3
+
+    return Chart(
+        "tpot_over_load",
+        "Time of a token over requests in flight",
+        f"Milliseconds a token against requests in flight; {grouped(most)} requests fit.",
+        "requests in flight",
+        "req",
+        "time of a token",
+        "ms",
+        (Series("TPOT", tuple(_points(counts, tpot)), True),),
+        ((asked, "the workload"), (most, "full")),
+        log_x=True,
+    )
+
+
+def _over_context(found: Estimate) -> Chart:
+    def tpot(length: int) -> float:
+        return estimate(_with(found.subject, context=length)).number("decode.tpot") * 1e3
+
+    def ttft(length: int) -> float:
+        return estimate(_with(found.subject, context=length)).number("prefill.ttft") * 1e3
+
+    lines = [Series("TPOT", tuple(_points(LENGTHS, tpot)), True)]
+    if found.prefill is not None:
+        lines.append(Series("TTFT, unqueued", tuple(_points(LENGTHS, ttft))))
+    return Chart(
+        "time_over_context",
+        "Time of a token and to the first token, by context",
+        "Milliseconds against tokens of context, from 1,024 to 1,048,576.",
+        "tokens of context",
+        "tok",
+        "time",
+        "ms",
+        tuple(lines),
+        ((float(cache.held_tokens(found.subject)), "the workload"),),
+        log_x=True,
+        log_y=True,
+    )

@@ -1,0 +1,144 @@
+"""The verdict, the strip of key figures, and the lists of what was assumed and cited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from kvdsl.diagnostics import Severity
+from kvdsl.formulas import Term
+from kvdsl.plan import Comparison, Entry, Finding, Mood, RequirementResult, Tile, Verdict
+from kvdsl.units import UNITS, Quantity, grouped, shown
+
+
+def verdict(
+    values: Mapping[str, Term],
+    requirements: Sequence[RequirementResult],
+    findings: Sequence[Finding],
+    comparison: Comparison | None,
+) -> Verdict:
+    """One sentence with the answer."""
+    open_findings = [f for f in findings if f.waived is None]
+    errors = [f for f in open_findings if f.severity is Severity.ERROR]
+    if not values:
+        count = f"{len(errors)} error{'s' if len(errors) != 1 else ''}"
+        return Verdict("bad", f"Cannot be planned: {errors[0].diagnostic.headline} ({count})."
+                       if errors else "Cannot be planned.")  # fmt: skip
+    room = values["memory.kv"].value
+    if room <= 0:
+        return Verdict("bad", f"Does not fit: {errors[0].diagnostic.headline}." if errors
+                       else "Does not fit: the weights leave no room for a cache.")  # fmt: skip
+    tokens = values["kv.tokens"].quantity
+    text = f"Fits: {compact(tokens)} tokens of KV on {grouped(values['gpus'].value)} GPUs"
+    text += _against(comparison)
+    failed = [r for r in requirements if r.status == "fails" and r.keyword == "require"]
+    mood: Mood = "good"
+    if failed:
+        held = sum(r.status == "holds" for r in requirements if r.keyword == "require")
+        whole = sum(r.keyword == "require" for r in requirements)
+        text += f"; {len(failed)} of {whole} requirements fail" if held else (
+            f"; no requirement of {whole} holds" if whole > 1 else "; the requirement fails"
+        )  # fmt: skip
+        mood = "bad"
+    elif errors:
+        text, mood = f"{text}; {len(errors)} error{'s' if len(errors) != 1 else ''}", "bad"
+    else:
+        text += _all_hold(requirements)
+        warned = any(f.severity is Severity.WARNING for f in open_findings)
+        mood = "warning" if warned else "good"
+    return Verdict(mood, text + ".")
+
+
+def _all_hold(requirements: Sequence[RequirementResult]) -> str:
+    asked = [r for r in requirements if r.keyword == "require"]
+    judged = [r for r in asked if r.status == "holds"]
+    if not asked:
+        return ""
+    if len(judged) < len(asked):
+        return f"; {len(judged)} of {len(asked)} requirements judged, all hold"
+    if len(asked) == 1:
+        return "; its requirement holds"
+    return f"; all {len(asked)} requirements hold"
+
+
+def _against(comparison: Comparison | None) -> str:
+    if comparison is None:
+        return ""
+    main = next(c for c in comparison.columns if c.main)
+    others = [c for c in comparison.columns if not c.main and c.fits and "kv.tokens" in c.values]
+    if not others or "kv.tokens" not in main.values:
+        return ""
+    other = max(others, key=lambda c: c.values["kv.tokens"].value)
+    times = float(main.values["kv.tokens"].value) / float(other.values["kv.tokens"].value)
+    return f", {times:.1f}x what {other.name} holds"
+
+
+def compact(quantity: Quantity) -> str:
+    """`1.40 M`, `652 k`, `812`: three digits."""
+    value = float(quantity.value)
+    for factor, letter in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if abs(value) >= factor:
+            number = value / factor
+            digits = 2 if number < 10 else 1 if number < 100 else 0
+            return f"{number:.{digits}f}{letter}"
+    return grouped(quantity.value)
+
+
+def tiles(values: Mapping[str, Term], price_per_mtok: str = "USD/Mtok") -> tuple[Tile, ...]:
+    return tuple(_tiles(values, price_per_mtok))
+
+
+def _tiles(values: Mapping[str, Term], money: str) -> Iterator[Tile]:
+    if not values:
+        return
+    gpus = float(values["gpus"].value)
+    yield Tile("GPUs", grouped(values["gpus"].value), "", "hold a rank", "gpus")
+    tokens = values["kv.tokens"].quantity
+    yield Tile("KV tokens", compact(tokens), "tok", grouped(tokens.value), "kv.tokens")
+    requests = values["kv.sequences"].quantity
+    size = values["kv.bytes_per_request"].quantity
+    yield Tile("Requests that fit", grouped(requests.value), "req", f"of {shown(size)} each",
+               "kv.sequences")  # fmt: skip
+    weights = values["memory.weights"].quantity
+    figure, unit = shown(weights).rsplit(" ", 1)
+    room = values["memory.kv"].quantity
+    yield Tile("Weights on the fullest GPU", figure, unit, f"{shown(room)} left for cache",
+               "memory.weights")  # fmt: skip
+    for name, label, below in (
+        ("prefill.ttft", "TTFT", "mean"),
+        ("decode.tpot", "TPOT", "a token's way through all stages"),
+    ):
+        if name in values:
+            figure, _, unit = shown(values[name].quantity).rpartition(" ")
+            yield Tile(label, figure or unit, unit if figure else "", below, name)
+    if "decode.throughput" in values:
+        rate = float(values["decode.throughput"].value)
+        yield Tile("Output per GPU", grouped(rate / gpus), "tok/s", f"{grouped(rate)} tok/s in all",
+                   "decode.throughput")  # fmt: skip
+    if "cost.per_mtok" in values:
+        price = float(values["cost.per_mtok"].value) * float(UNITS["Mtok"][1])
+        yield Tile("Cost", f"{price:.2f}", money, "of output", "cost.per_mtok")
+
+
+def assumptions(values: Mapping[str, Term]) -> tuple[Entry, ...]:
+    """Every leaf that nobody wrote: defaults, and what was taken where nothing gives it."""
+    found: dict[tuple[str, str, str], Entry] = {}
+    for term in _leaves(values):
+        if term.basis in ("assumed", "default"):
+            entry = Entry(term.label, shown(term.quantity), term.note, term.basis, term.span)
+            found.setdefault((entry.label, entry.figure, entry.note), entry)
+    return tuple(sorted(found.values(), key=lambda e: (e.source, e.label, e.figure)))
+
+
+def sources(values: Mapping[str, Term]) -> tuple[Entry, ...]:
+    """Every catalog figure that entered, with its citation."""
+    found: dict[tuple[str, str, str], Entry] = {}
+    for term in _leaves(values):
+        if term.basis == "catalog" and term.source:
+            entry = Entry(term.label, shown(term.quantity), term.note, term.source, term.span)
+            found.setdefault((entry.label, entry.figure, entry.source), entry)
+    return tuple(sorted(found.values(), key=lambda e: (e.label, e.figure, e.source)))
+
+
+def _leaves(values: Mapping[str, Term]) -> Iterator[Term]:
+    for name in sorted(values):
+        yield from values[name].leaves()

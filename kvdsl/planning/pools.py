@@ -1,0 +1,59 @@
+"""The values of a deployment from those of its pools.
+
+With one pool they are its own. With several, `kv` and `decode` are of those that decode, `prefill`
+of those that prefill, the rest of all; `pools.NAME.VALUE` asks one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kvdsl.costs.estimate import Estimate
+from kvdsl.formulas import Term, greatest, least, total
+
+_SUMMED = frozenset(
+    {
+        "kv.tokens", "kv.sequences", "decode.throughput", "prefill.throughput", "gpus", "power",
+        "cost.per_hour",
+    }
+)  # fmt: skip
+_LEAST = frozenset({"kv.tokens_per_rank", "memory.kv", "memory.free"})
+
+
+def values(estimates: Mapping[str, Estimate]) -> dict[str, Term]:
+    """Every value that the deployment answers."""
+    pools = list(estimates.values())
+    if len(pools) == 1:
+        return dict(pools[0].values)
+    found: dict[str, Term] = {}
+    names = dict.fromkeys(name for pool in pools for name in pool.values)
+    for name in names:
+        if name == "cost.per_mtok":
+            continue
+        terms = [
+            pool.values[name] for pool in _asked(name, pools) if name in pool.values
+        ]
+        if terms and (name not in ("cost.per_hour", "power") or len(terms) == len(pools)):
+            found[name] = _joined(name, terms)
+    for title, pool in estimates.items():
+        for name, term in pool.values.items():
+            found[f"pools.{title}.{name}"] = term
+    return found
+
+
+def _asked(name: str, pools: Sequence[Estimate]) -> list[Estimate]:
+    role = "prefill" if name.startswith("prefill.") else "decode"
+    if name.startswith(("kv.", "state.", "decode.", "prefill.", "memory.")):
+        return [p for p in pools if p.subject.pool.role in (role, "both")]
+    return list(pools)
+
+
+def _joined(name: str, terms: list[Term]) -> Term:
+    if len(terms) == 1:
+        return terms[0]
+    join: Callable[[str, Sequence[Term]], Term] = greatest
+    if name in _SUMMED:
+        join = total
+    elif name in _LEAST:
+        join = least
+    return join(terms[0].label, terms)

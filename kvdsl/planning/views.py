@@ -1,0 +1,214 @@
+"""Views of one pool for the plan: memory bars, cache rows, collectives, steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from kvdsl.costs import cache, passes
+from kvdsl.costs.collectives import CollectiveCost
+from kvdsl.costs.estimate import Estimate
+from kvdsl.costs.memory import Ledger
+from kvdsl.costs.passes import RankTime
+from kvdsl.placement.exchanges import Group
+from kvdsl.plan import CacheRow, CollectiveRow, MemoryBar, Segment, StepBar
+from kvdsl.units import BYTES, BYTES_PER_TOKEN, NONE, TIME, Quantity, shown
+
+MODULE_ORDER = (
+    "embedding", "attention", "indexer", "ffn", "routed_experts", "shared_experts", "router",
+    "norms", "head", "tower",
+)  # fmt: skip
+
+
+def _name(pool: str) -> str:
+    return f"{pool}: " if pool else ""
+
+
+def memory_bars(pool: str, found: Estimate) -> tuple[MemoryBar, ...]:
+    return tuple(_bar(pool, found, book) for book in found.ledgers)
+
+
+def _bar(pool: str, found: Estimate, book: Ledger) -> MemoryBar:
+    stage = found.placement.stages[book.rank.stage]
+    several = len(found.placement.stages) > 1
+    title = f"{_name(pool)}stage {stage.number}" if several else f"{_name(pool)}every rank"
+    weights = dict(book.modules)
+    segments = [
+        Segment(module.replace("_", " "), "weights", Quantity(weights[module].value, BYTES))
+        for module in sorted(weights, key=_module_order)
+    ]
+    used = _cached(found, book)
+    room = Fraction(book.room.value)
+    segments.append(Segment("reserve", "reserve", book.reserve.quantity))
+    segments.append(Segment("cache of the workload", "cache", Quantity(min(used, room), BYTES)))
+    if room > used:
+        segments.append(Segment("room for more", "free", Quantity(room - used, BYTES)))
+    over = Fraction(book.memory.value) - Fraction(book.usable.value)
+    segments.append(Segment("beyond utilization", "over", Quantity(over, BYTES)))
+    token = Fraction(book.token.value)
+    tokens = int(max(room, Fraction(0)) // token) if token else 0
+    return MemoryBar(
+        title,
+        pool,
+        book.rank.device.title.rpartition(".")[2],
+        book.rank.count,
+        book.memory.quantity,
+        book.usable.quantity,
+        tuple(s for s in segments if s.quantity.value > 0),
+        book.room,
+        Quantity(tokens, BYTES / BYTES_PER_TOKEN),
+    )
+
+
+def _module_order(module: str) -> int:
+    return MODULE_ORDER.index(module) if module in MODULE_ORDER else len(MODULE_ORDER)
+
+
+def _cached(found: Estimate, book: Ledger) -> Fraction:
+    if found.load is None:
+        return Fraction(0)
+    stage = found.placement.stages[book.rank.stage]
+    length = cache.held_tokens(found.subject)
+    return cache.request_on_rank(stage, length) * int(found.load.busiest.value)
+
+
+def cache_rows(pool: str, found: Estimate) -> tuple[CacheRow, ...]:
+    ranks = found.placement.degrees.size // found.placement.degrees.attention.dp
+    rows = []
+    for part in found.placement.parts:
+        record = cache.record_bytes(part)
+        on_rank = Fraction(0)
+        everywhere = Fraction(0)
+        for stage in found.placement.stages:
+            here = sum(
+                (cache.rank_record(s) * s.layers for s in stage.cache if s.part is part),
+                start=Fraction(0),
+            )
+            on_rank = max(on_rank, here)
+            everywhere += here * ranks
+        whole = record * part.layers
+        described = " + ".join(
+            f"{c.name.replace('_', ' ')} {c.heads} x {c.width} {c.format.title.rpartition('.')[2]}"
+            if c.heads > 1
+            else f"{c.name.replace('_', ' ')} {c.width} {c.format.title.rpartition('.')[2]}"
+            for c in part.components
+        )
+        growth = {
+            "token": "with every token",
+            "window": f"last {part.limit:,} tok",
+            "request": f"{part.limit:,} records a request",
+        }[part.growth]
+        rows.append(
+            CacheRow(
+                pool,
+                part.name,
+                part.form,
+                part.layers,
+                described,
+                growth,
+                Quantity(whole, BYTES_PER_TOKEN),
+                Quantity(on_rank, BYTES_PER_TOKEN),
+                Quantity(everywhere / whole if whole else 1, NONE),
+            )
+        )
+    return tuple(rows)
+
+
+def collective_rows(pool: str, found: Estimate) -> tuple[CollectiveRow, ...]:
+    rows = [_row(pool, "decode", c) for c in (found.decode.exchanges if found.decode else ())]
+    rows += [_row(pool, "prefill", c) for c in (found.prefill.exchanges if found.prefill else ())]
+    return tuple(rows)
+
+
+def _row(pool: str, phase: str, cost: CollectiveCost) -> CollectiveRow:
+    exchange, group = cost.exchange, cost.group
+    join = group.reach.join
+    return CollectiveRow(
+        pool,
+        "decode" if phase == "decode" else "prefill",
+        exchange.kind.replace("_", "-"),
+        exchange.module.replace("_", " "),
+        exchange.axis,
+        group.size,
+        span_text(group),
+        join.link.title.rpartition(".")[2] if join else "",
+        group.reach.fast,
+        exchange.stage,
+        exchange.count,
+        cost.size.quantity,
+        cost.once.quantity,
+        cost.all.quantity,
+        exchange.why,
+        cost.all,
+    )
+
+
+def span_text(group: Group) -> str:
+    """Where a group lies: `one node`, `2 nodes`, `one rack (18 nodes)`."""
+    reach = group.reach
+    if reach.nodes == 1:
+        return "one node"
+    if reach.fast:
+        return f"one {reach.kind} ({reach.nodes} nodes)"
+    return f"{reach.nodes} nodes"
+
+
+# --- steps -------------------------------------------------------------------------------------
+
+
+def step_bars(pool: str, found: Estimate) -> tuple[StepBar, ...]:
+    bars = []
+    if found.decode is not None:
+        exchanged = found.decode.exchanges
+        bars.append(_step(pool, "decode", found, found.decode.times, exchanged))
+    if found.prefill is not None:
+        exchanged = found.prefill.exchanges
+        bars.append(_step(pool, "prefill", found, found.prefill.times, exchanged))
+    return tuple(bars)
+
+
+def _step(
+    pool: str,
+    phase: str,
+    found: Estimate,
+    times: tuple[RankTime, ...],
+    exchanged: tuple[CollectiveCost, ...],
+) -> StepBar:
+    slow = [passes.slowest(times, s.number) for s in found.placement.stages]
+    modules: dict[str, float] = {}
+    bound = {"reading": 0.0, "computing": 0.0}
+    for rank in slow:
+        reads, works = dict(rank.reads), dict(rank.works)
+        for module, term in rank.modules:
+            modules[module] = modules.get(module, 0.0) + float(term.value)
+            work = float(works[module].value) if module in works else 0.0
+            bound["computing" if work > float(reads[module].value) else "reading"] += float(
+                term.value
+            )
+    cached = sum(float(rank.kv.value) for rank in slow)
+    sent = sum(float(c.all.value) for c in exchanged)
+    segments = [
+        Segment(module.replace("_", " "), "read", Quantity(modules[module], TIME))
+        for module in sorted(modules, key=_module_order)
+        if modules[module] > 0
+    ]
+    label = "cache read" if phase == "decode" else "attention"
+    segments.append(Segment(label, "attention", Quantity(cached, TIME)))
+    segments += list(_sent(exchanged))
+    whole = Quantity(sum(modules.values()) + cached + sent, TIME)
+    what = "one decode step" if phase == "decode" else "prefill of one prompt on each DP rank"
+    worst = max(bound, key=lambda k: bound[k])
+    text = f"{shown(Quantity(bound[worst], TIME))} of the weights' time is bound by {worst}"
+    return StepBar(
+        pool, "decode" if phase == "decode" else "prefill", f"{_name(pool)}{what}",
+        tuple(s for s in segments if s.quantity.value > 0), whole, text,
+    )  # fmt: skip
+
+
+def _sent(exchanged: tuple[CollectiveCost, ...]) -> Iterator[Segment]:
+    kinds: dict[str, float] = {}
+    for cost in exchanged:
+        kind = cost.exchange.kind.replace("_", "-")
+        kinds[kind] = kinds.get(kind, 0.0) + float(cost.all.value)
+    for kind, seconds in kinds.items():
+        yield Segment(kind, "collective", Quantity(seconds, TIME))

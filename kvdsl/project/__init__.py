@@ -1,0 +1,1 @@
+"""Files of a project: the main one, what it imports, and the catalog."""

@@ -1,0 +1,87 @@
+"""Bytes of one file, decoded or refused.
+
+Comes in: a path. Goes out: its text, or why there is none. Not its job: parsing, or following
+imports.
+"""
+
+from __future__ import annotations
+
+import stat
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+MOST_BYTES = 4_000_000
+"""A spec is written by hand; a larger file is a mistake, and would only be slow to refuse later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a file has no text, and what to do."""
+
+    reason: str
+    way_out: str | None = None
+
+
+def read(path: Path) -> str | Refusal:
+    """The text of a file. A folder, a device or a pipe is refused before it is opened."""
+    try:
+        mode = path.stat()
+        if stat.S_ISDIR(mode.st_mode):
+            return Refusal("it is a folder", "name a .kvspec file in it")
+        if not stat.S_ISREG(mode.st_mode):
+            return Refusal("it is not a regular file", "write `-` to read standard input")
+        if mode.st_size > MOST_BYTES:
+            return _too_large(mode.st_size)
+        with path.open("rb") as file:
+            return decoded(file.read(MOST_BYTES + 1))
+    except FileNotFoundError:
+        return Refusal("there is no such file", _neighbours(path))
+    except NotADirectoryError:
+        return Refusal("a part of the path is a file, not a folder")
+    except PermissionError:
+        return Refusal("permission denied")
+    except (OSError, ValueError) as error:  # names too long, with NUL, loops of links
+        return Refusal(getattr(error, "strerror", None) or "the path is not valid")
+
+
+def read_standard_input() -> str | Refusal:
+    try:
+        return decoded(sys.stdin.buffer.read(MOST_BYTES + 1))
+    except OSError as error:
+        return Refusal(error.strerror or "standard input is closed")
+
+
+def decoded(data: bytes) -> str | Refusal:
+    """UTF-8, with or without a byte order mark; `\\r\\n` is a newline."""
+    if len(data) > MOST_BYTES:
+        return _too_large(len(data))
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return Refusal("it is UTF-16, not UTF-8", "save it as UTF-8")
+    if b"\0" in data:
+        return Refusal("it holds NUL bytes, so it is not text")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        byte = f"0x{data[error.start]:02x}"
+        return Refusal(f"it is not UTF-8 (byte {byte} in line {line})", "save it as UTF-8")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _too_large(size: int) -> Refusal:
+    return Refusal(
+        f"it has more than {MOST_BYTES:,} bytes ({size:,})", "split it, and import the pieces"
+    )
+
+
+def _neighbours(path: Path) -> str | None:
+    """Specs in the same folder with a name like it."""
+    from kvdsl.spelling import nearest
+
+    try:
+        names = [p.stem for p in path.parent.iterdir() if p.suffix == ".kvspec"]
+    except OSError:
+        return None
+    near = nearest(path.stem, names)
+    return f"did you mean `{near[0]}.kvspec`?" if near else None

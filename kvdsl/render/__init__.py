@@ -1,0 +1,1 @@
+"""Outputs: each renderer reads a Plan, or diagnostics, and computes nothing."""

@@ -1,0 +1,272 @@
+"""The JSON form of a plan: every figure that a report shows, for other programs.
+
+Comes in: plans. Goes out: plain objects in a fixed order of keys. Keys are written out one by one,
+so that the records inside may change without the form. Not its job: quantities, places and findings
+(machine), or the chain of a number (machine.derivation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvdsl.plan import (
+    FORMAT,
+    Alternative,
+    Box,
+    Chart,
+    CollectiveRow,
+    Comparison,
+    Entry,
+    Finding,
+    MemoryBar,
+    Picture,
+    Plan,
+    RequirementResult,
+    Segment,
+    StepBar,
+    SweepTable,
+)
+from kvdsl.render.machine import Json, diagnostic, maybe, quantity, span
+
+
+def plans_form(plans: Sequence[Plan]) -> Json:
+    """What `plan --output json` writes: always a list, however many there are."""
+    return {"format": FORMAT, "plans": [plan_form(plan) for plan in plans]}
+
+
+def plan_form(plan: Plan) -> Json:
+    return {
+        "name": plan.name,
+        "doc": plan.doc,
+        "file": plan.file,
+        "model": plan.model,
+        "layout": {"name": plan.layout_name, "text": plan.layout},
+        "hardware": plan.hardware,
+        "workload": plan.workload,
+        "formats": plan.formats,
+        "verdict": {"mood": plan.verdict.mood, "sentence": plan.verdict.sentence},
+        "unplanned": plan.unplanned or None,
+        "values": {name: quantity(plan.value(name)) for name in sorted(plan.values)},
+        "requirements": [_requirement(result) for result in plan.requirements],
+        "findings": [_finding(finding) for finding in plan.findings],
+        "memory": [_memory(bar) for bar in plan.memory],
+        "cache": [
+            {
+                "pool": row.pool,
+                "name": row.name,
+                "form": row.form,
+                "layers": row.layers,
+                "record": row.record,
+                "growth": row.growth,
+                "per_token": quantity(row.per_token),
+                "per_token_on_rank": quantity(row.per_token_on_rank),
+                "copies": quantity(row.copies),
+            }
+            for row in plan.cache
+        ],
+        "steps": [_step(step) for step in plan.steps],
+        "collectives": [_collective(row) for row in plan.collectives],
+        "placement": [_picture(picture) for picture in plan.pictures],
+        "comparison": plan.comparison and _comparison(plan.comparison),
+        "sweeps": [_sweep(sweep) for sweep in plan.sweeps],
+        "charts": [_chart(chart) for chart in plan.charts],
+        "assumptions": [_entry(entry) for entry in plan.assumptions],
+        "sources": [_entry(entry) for entry in plan.sources],
+    }
+
+
+def _requirement(result: RequirementResult) -> Json:
+    return {
+        "keyword": result.keyword,
+        "text": result.text,
+        "label": result.label,
+        "because": result.because,
+        "status": result.status,
+        "value": maybe(result.value),
+        "bound": maybe(result.bound),
+        "margin": result.margin,
+        "note": result.note,
+        "largest": [{"label": t.label, **quantity(t.quantity)} for t in result.largest],
+        "place": span(result.span),
+    }
+
+
+def _finding(finding: Finding) -> Json:
+    return {
+        **diagnostic(finding.diagnostic),
+        "name": finding.name,
+        "severity": finding.severity.value,
+        "quantities": [{"label": label, **quantity(q)} for label, q in finding.quantities],
+        "alternative": finding.alternative and _alternative(finding.alternative),
+        "flips": finding.flips or None,
+        "waived": finding.waived,
+    }
+
+
+def _alternative(alternative: Alternative) -> Json:
+    return {
+        "title": alternative.title,
+        "text": alternative.text,
+        "changes": [
+            {
+                "name": change.name,
+                "label": change.label,
+                "before": quantity(change.before),
+                "after": quantity(change.after),
+            }
+            for change in alternative.changes
+        ],
+    }
+
+
+def _segment(segment: Segment) -> Json:
+    return {"label": segment.label, "group": segment.group, **quantity(segment.quantity)}
+
+
+def _memory(bar: MemoryBar) -> Json:
+    return {
+        "ranks": bar.title,
+        "pool": bar.pool,
+        "device": bar.device,
+        "devices": bar.devices,
+        "memory": quantity(bar.memory),
+        "usable": quantity(bar.usable),
+        "room": quantity(bar.room.quantity),
+        "tokens": quantity(bar.tokens),
+        "segments": [_segment(segment) for segment in bar.segments],
+    }
+
+
+def _step(step: StepBar) -> Json:
+    return {
+        "pool": step.pool,
+        "phase": step.phase,
+        "title": step.title,
+        "whole": quantity(step.whole),
+        "roofline": step.roofline,
+        "segments": [_segment(segment) for segment in step.segments],
+    }
+
+
+def _collective(row: CollectiveRow) -> Json:
+    return {
+        "pool": row.pool,
+        "phase": row.phase,
+        "kind": row.kind,
+        "module": row.module,
+        "axis": row.axis,
+        "ranks": row.ranks,
+        "span": row.span,
+        "link": row.link,
+        "stage": row.stage,
+        "count": row.count,
+        "size": quantity(row.size),
+        "once": quantity(row.once),
+        "all": quantity(row.all),
+        "why": row.why,
+    }
+
+
+def _picture(picture: Picture) -> Json:
+    return {
+        "pool": picture.pool,
+        "caption": picture.caption,
+        "note": picture.note,
+        "root": _box(picture.root),
+        "groups": [
+            {
+                "axis": wire.axis,
+                "devices": list(wire.devices),
+                "crosses": wire.crosses,
+                "label": wire.label,
+            }
+            for wire in picture.wires
+        ],
+    }
+
+
+def _box(box: Box) -> Json:
+    return {
+        "kind": box.kind,
+        "title": box.title,
+        "join": box.join,
+        "count": box.count,
+        "boxes": [_box(inner) for inner in box.boxes],
+        "devices": [
+            {
+                "device": cell.device,
+                "rank": cell.rank,
+                "holds": list(cell.lines),
+                "replica": cell.replica,
+                "stage": cell.stage,
+                "holder": cell.holder,
+                "share": cell.share,
+                "copy_of": cell.copy_of or None,
+                "idle": cell.idle,
+            }
+            for cell in box.cells
+        ],
+    }
+
+
+def _comparison(comparison: Comparison) -> Json:
+    return {
+        "layouts": [
+            {
+                "name": column.name,
+                "text": column.text,
+                "fits": column.fits,
+                "main": column.main,
+                "note": column.note,
+                "findings": list(column.findings),
+                "values": {n: quantity(column.values[n]) for n in sorted(column.values)},
+            }
+            for column in comparison.columns
+        ],
+        "rows": [
+            {
+                "name": name,
+                "label": label,
+                "more_is_better": more,
+                "best": [comparison.columns[i].name for i in comparison.best.get(name, ())],
+            }
+            for name, label, more in comparison.rows
+        ],
+        "flips": comparison.flips or None,
+    }
+
+
+def _sweep(sweep: SweepTable) -> Json:
+    return {
+        "name": sweep.name,
+        "axes": list(sweep.axes),
+        "shown": list(sweep.shown),
+        "rows": [
+            {"point": list(point), "values": [maybe(value) for value in values]}
+            for point, values in sweep.rows
+        ],
+    }
+
+
+def _chart(chart: Chart) -> Json:
+    return {
+        "name": chart.name,
+        "title": chart.title,
+        "x": {"label": chart.x_label, "unit": chart.x_unit},
+        "y": {"label": chart.y_label, "unit": chart.y_unit},
+        "series": [
+            {"label": series.label, "main": series.main, "points": [list(p) for p in series.points]}
+            for series in chart.series
+        ],
+        "marks": [{"x": x, "label": label} for x, label in chart.marks],
+    }
+
+
+def _entry(entry: Entry) -> Json:
+    return {
+        "label": entry.label,
+        "figure": entry.figure,
+        "note": entry.note,
+        "source": entry.source,
+        "place": span(entry.span),
+    }

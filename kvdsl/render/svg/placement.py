@@ -1,0 +1,243 @@
+"""The placement of a pool as nested boxes: racks, nodes, devices, and the groups that join them.
+
+Comes in: a picture of a plan. Goes out: a drawing. Devices with the same share have the same colour
+and letter; a copy is striped and says of what; a stage has its own band; what idles is crossed out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kvdsl.plan import Cell, Picture
+from kvdsl.render.svg.boxes import HEADER, PAD, STACK, WIDTH, Place, cells_of, density, laid_out
+from kvdsl.render.svg.colours import HUES, painted
+from kvdsl.render.svg.elements import (
+    Frame,
+    Lettering,
+    drawing,
+    hatched,
+    lettered,
+    line,
+    tag,
+    words,
+)
+from kvdsl.render.svg.scales import text_width
+from kvdsl.render.svg.wires import wires
+
+_BAND = 18
+_SMALL = 10.5
+_MOST_ENTRIES = 24
+
+
+def placement(name: str, title: str, picture: Picture) -> str:
+    root = laid_out(picture)
+    shares = _letters(picture)
+    scene = _Scene(name, picture, shares)
+    parts = [*scene.place(root, 0), *wires(root)]
+    parts.extend(scene.legend(root.y + root.height + 20))
+    frame = Frame(name, title, picture.caption or description(picture))
+    return drawing(frame, WIDTH, root.height + 20 + scene.legend_height, parts)
+
+
+def description(picture: Picture) -> str:
+    """The picture in words, where the plan has none."""
+    groups = "; ".join(wire.label for wire in picture.wires[:6])
+    cells = sum(1 for _ in cells_of(picture.root))
+    return f"{picture.root.title}: {cells} devices drawn. {groups}"
+
+
+def _letters(picture: Picture) -> Mapping[str, tuple[str, int]]:
+    """A letter and a hue for each share that a device holds, in the order of devices."""
+    order = dict.fromkeys(c.share for c in cells_of(picture.root) if not c.idle and c.share)
+    return {share: (_letter(i), i % HUES) for i, share in enumerate(order)}
+
+
+def _letter(index: int) -> str:
+    letter = chr(ord("A") + index % 26)
+    return letter if index < 26 else f"{letter}{index // 26}"
+
+
+class _Scene:
+    """What all parts of one drawing share: its name, its letters, which marks it uses."""
+
+    def __init__(self, name: str, picture: Picture, shares: Mapping[str, tuple[str, int]]) -> None:
+        cells = tuple(cells_of(picture.root))
+        self._name = name
+        self._picture = picture
+        self._shares = shares
+        self._size = density(picture)
+        self._staged = len({cell.stage for cell in cells if not cell.idle}) > 1
+        self._copies = any(cell.copy_of for cell in cells)
+        self._idle = any(cell.idle for cell in cells)
+
+    def place(self, place: Place, depth: int) -> Iterator[str]:
+        if place.cell is not None:
+            yield from self._cell(place, place.cell)
+            return
+        yield from self._frame(place, depth)
+        for row in place.rows:
+            for child in row:
+                yield from self.place(child, depth + 1)
+
+    def _frame(self, place: Place, depth: int) -> Iterator[str]:
+        box = place.box
+        assert box is not None
+        width, height = place.width, place.height
+        inside = ("panel", "paper", "panel")[depth % 3]
+        if box.count > 1:
+            width, height = width - 2 * STACK, height - 2 * STACK
+            for step in (2, 1):
+                x, y = place.x + step * STACK, place.y + step * STACK
+                look = painted("panel-deep", "frame")
+                yield tag("rect", x=x, y=y, width=width, height=height, rx=5, **look)
+        look = painted(inside, "frame")
+        yield tag("rect", x=place.x, y=place.y, width=width, height=height, rx=5, **look)
+        many = f"  × {box.count:,}" if box.count > 1 else ""
+        yield from self._header(place, width, f"{box.title}{many}")
+
+    def _header(self, place: Place, width: float, title: str) -> Iterator[str]:
+        box = place.box
+        assert box is not None
+        y, room = place.y + 19, width - 2 * PAD
+        taken = min(text_width(title, 12, bold=True), room)
+        yield lettered(place.x + PAD, y, title, Lettering(12, bold=True, most=room))
+        left = room - taken - 40
+        if not box.join or left < 40:
+            return
+        wide = min(text_width(box.join, 11), left)
+        end = place.x + width - PAD
+        yield lettered(end, y, box.join, Lettering(11, anchor="end", ink="ink-soft", most=left))
+        look: dict[str, str | float] = {"stroke_width": 2.5 if box.join_fast else 1.5}
+        if not box.join_fast:
+            look["stroke_dasharray"] = "4 3"
+        yield line(end - wide - 24, y - 4, end - wide - 6, y - 4, "wire", **look)
+
+    def _cell(self, place: Place, cell: Cell) -> Iterator[str]:
+        told = " · ".join((f"device {cell.device}", cell.rank, *cell.lines, self._copy(cell)))
+        inside = [self._body(place, cell), *self._words(place, cell)]
+        yield tag("g", *inside, tag("title", words(told.strip(" ·"))))
+
+    def _copy(self, cell: Cell) -> str:
+        return f"copy of {cell.copy_of}" if cell.copy_of else ""
+
+    def _body(self, place: Place, cell: Cell) -> str:
+        area = {"x": place.x, "y": place.y, "width": place.width, "height": place.height, "rx": 3.0}
+        if cell.idle:
+            cross = tag("rect", **area, **hatched(self._name, "crossed"))
+            return tag("rect", **area, **painted("panel", "frame")) + cross
+        hue = f"hue-{self._shares[cell.share][1]}" if cell.share in self._shares else "panel"
+        dash = "4 2" if cell.copy_of else None
+        body = tag("rect", **area, stroke_dasharray=dash, **painted(hue, "ink-faint"))
+        if cell.copy_of:
+            body += tag("rect", **area, **hatched(self._name, "stripes"))
+        return body + self._band(place, cell)
+
+    def _band(self, place: Place, cell: Cell) -> str:
+        """The head of a device: dark for every second stage, so that stages part in print too."""
+        colour = "ink-soft" if self._staged and cell.stage % 2 else "panel"
+        x, y, right = place.x, place.y, place.x + place.width
+        path = f"M{x:g} {y + _BAND:g}V{y + 3:g}Q{x:g} {y:g} {x + 3:g} {y:g}H{right - 3:g}"
+        path += f"Q{right:g} {y:g} {right:g} {y + 3:g}V{y + _BAND:g}Z"
+        return tag("path", d=path, **painted(colour, "ink-faint"))
+
+    def _words(self, place: Place, cell: Cell) -> Iterator[str]:
+        x, y, width = place.x + 6, place.y, place.width - 12
+        small = self._size.lines == 0
+        dark = self._staged and cell.stage % 2 and not cell.idle
+        ink = "paper" if dark else "ink"
+        head = f"{cell.device}" if small else f"GPU {cell.device}"
+        if cell.idle:
+            yield self._plate(x - 2, y + 3, text_width(head, _SMALL, bold=True) + 5, "panel")
+            yield lettered(x, y + 13, head, Lettering(_SMALL, bold=True))
+            yield self._plate(x - 2, y + 20, text_width("idle", _SMALL) + 5, "panel")
+            yield lettered(x, y + 30, "idle", Lettering(_SMALL, ink="ink-soft"))
+            return
+        yield lettered(x, y + 13, head, Lettering(_SMALL, bold=True, ink=ink, most=width))
+        if self._staged:
+            stage = f"s{cell.stage}" if small else f"stage {cell.stage}"
+            end = Lettering(_SMALL, anchor="end", ink=ink, most=width)
+            yield lettered(x + width, y + 13, stage, end)
+        yield from self._share(place, cell, small=small)
+
+    def _share(self, place: Place, cell: Cell, *, small: bool) -> Iterator[str]:
+        letter, number = self._shares.get(cell.share, ("", 0))
+        hue = f"hue-{number}"
+        x, width, y = place.x + 6, place.width - 12, place.y + _BAND
+        marked = Lettering(12, bold=True)
+        copy = self._copy(cell)
+        lines = [] if small else [cell.rank, *cell.lines]
+        room = self._size.lines + (0 if copy else 1)
+        kept = lines[:room]
+        if small:
+            wide = text_width(letter, 12, bold=True)
+            if cell.copy_of:
+                yield self._plate(x - 2, y + 4, wide + 5, hue)
+            yield lettered(x, y + 15, letter, marked)
+            return
+        for number, (told, style) in enumerate(self._lines(kept, copy, letter, width)):
+            at = y + 14 + number * 15
+            if cell.copy_of:
+                wide = min(text_width(told, style.size, bold=style.bold), width)
+                yield self._plate(x - 3, at - 11, wide + 6, hue)
+            yield lettered(x, at, told, style)
+
+    def _lines(
+        self, kept: list[str], copy: str, letter: str, width: float
+    ) -> Iterator[tuple[str, Lettering]]:
+        plain, strong = Lettering(_SMALL, most=width), Lettering(_SMALL, bold=True, most=width)
+        for index, told in enumerate(kept):
+            if index == 0:
+                yield (f"{letter} · {told}" if told else letter), strong
+            else:
+                yield told, plain
+        if copy:
+            yield copy, strong
+
+    def _plate(self, x: float, y: float, width: float, colour: str) -> str:
+        """Words on a pattern are hard to read: they stand on a plate of the plain colour."""
+        return tag("rect", x=x, y=y, width=width, height=14, rx=2, **painted(colour, colour))
+
+    @property
+    def _entries(self) -> list[tuple[str, str, str]]:
+        """Colour, pattern and words of each entry of the legend."""
+        entries = []
+        for share, told in self._picture.legend[:_MOST_ENTRIES]:
+            if share in self._shares:
+                letter, number = self._shares[share]
+                entries.append((f"hue-{number}", "", f"{letter} · {told}"))
+            else:  # what is said of no share has no colour
+                entries.append(("", "", f"{share}: {told}"))
+        more = len(self._picture.legend) - _MOST_ENTRIES
+        if more > 0:
+            entries.append(("", "", f"and {more:,} more"))
+        if self._shares:
+            entries.append(("", "", "same letter and colour: the same share of the cache"))
+        if self._copies:
+            entries.append(("paper", "stripes", "striped: a copy of what another device holds"))
+        if self._idle:
+            entries.append(("panel", "crossed", "crossed: idle"))
+        return entries
+
+    def _columns(self) -> int:
+        widest = max((text_width(told, 11) for _, _, told in self._entries), default=0)
+        return max(1, min(4, int(WIDTH // (widest + 50))))
+
+    @property
+    def legend_height(self) -> float:
+        rows = -(-len(self._entries) // self._columns())
+        return rows * 20 + 4
+
+    def legend(self, top: float) -> Iterator[str]:
+        columns = self._columns()
+        wide = WIDTH / columns
+        rows = -(-len(self._entries) // columns)
+        for index, (colour, hatch, told) in enumerate(self._entries):
+            x, y = (index // rows) * wide, top + (index % rows) * 20
+            area = {"x": x + 1, "y": y - 11.0, "width": 22.0, "height": 14.0, "rx": 2.0}
+            if colour:
+                yield tag("rect", **area, **painted(colour, "ink-faint"))
+            if hatch:
+                yield tag("rect", **area, **hatched(self._name, hatch))
+            start = 30 if colour else 1
+            style = Lettering(11, ink="ink-soft", most=wide - start - 6)
+            yield lettered(x + start, y, told, style)

@@ -1,0 +1,230 @@
+"""Tables of a plan, made once and written as text, Markdown or CSV.
+
+Comes in: a plan. Goes out: tables of texts and quantities, and their three written forms. A row
+that belongs to no quantity (a sentence, a picture) is not a table's. Not its job: what stands
+around the tables (terminal).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kvdsl.plan import Comparison, MemoryBar, Plan, StepBar, SweepTable
+from kvdsl.render.characters import padded, safe, width
+from kvdsl.units import Quantity, shown, unit
+
+Cell = str | Quantity | None
+
+NOTHING = "-"
+"""What stands where a plan has no value."""
+
+_GROUPS = ("weights", "cache", "free", "reserve", "over")
+"""Pieces of memory from the ones that must be there to those that may not be used."""
+
+LEAST_COLUMNS = 2
+"""A table that is too wide is cut into pieces: each has its first column and at least one more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """`units[i]` is the unit of column i (every quantity in it is written so, with `digits` behind
+    the point), or empty where each cell says its own. `best` are cells that win their row."""
+
+    name: str
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    units: tuple[str, ...]
+    digits: int = 2
+    best: frozenset[tuple[int, int]] = frozenset()
+
+
+def tables(plan: Plan) -> tuple[Table, ...]:
+    """Every table of a plan, in the order of a report."""
+    made = [values_table(plan), *memory_tables(plan.memory)]
+    made += [step_table(step) for step in plan.steps]
+    made += [comparison_table(plan.comparison)] if plan.comparison else []
+    return (*made, *(sweep_table(sweep) for sweep in plan.sweeps))
+
+
+def values_table(plan: Plan) -> Table:
+    rows = tuple((name, term.label, term.quantity) for name, term in sorted(plan.values.items()))
+    return Table("values", "Values", ("value", "meaning", "figure"), rows, ("", "", ""))
+
+
+def memory_tables(bars: Sequence[MemoryBar]) -> Iterator[Table]:
+    """One table a pool: a row a piece of memory, a column a class of ranks."""
+    for pool in dict.fromkeys(bar.pool for bar in bars):
+        own = [bar for bar in bars if bar.pool == pool]
+        met = dict.fromkeys((s.group, s.label) for bar in own for s in bar.segments)
+        keys = sorted(met, key=lambda key: _GROUPS.index(key[0]) if key[0] in _GROUPS else 0)
+        by_bar = [{(s.group, s.label): s.quantity for s in bar.segments} for bar in own]
+        rows: list[tuple[Cell, ...]] = [
+            (_piece(group, label), *(pieces.get((group, label)) for pieces in by_bar))
+            for group, label in keys
+        ]
+        rows.append(("memory", *(bar.memory for bar in own)))
+        rows.append(("usable", *(bar.usable for bar in own)))
+        rows.append(("room for cache", *(bar.room.quantity for bar in own)))
+        rows.append(("holds", *(bar.tokens for bar in own)))
+        header = ("GB of a GPU", *(f"{bar.title} · {bar.devices} x {bar.device}" for bar in own))
+        name, title = _of_pool("memory", "Memory", pool)
+        yield Table(name, title, header, tuple(rows), ("", *["GB"] * len(own)))
+
+
+def _piece(group: str, label: str) -> str:
+    return label if group in ("reserve", "free", "over") or group in label else f"{group}: {label}"
+
+
+def _of_pool(name: str, title: str, pool: str) -> tuple[str, str]:
+    return (f"{name}.{pool}", f"{title} of {pool}") if pool else (name, title)
+
+
+def step_table(step: StepBar) -> Table:
+    """A pass as a list of times, in the unit that suits the whole."""
+    scale = shown(step.whole).rpartition(" ")[2]  # the unit that people would write the whole in
+    rows: list[tuple[Cell, ...]] = [(s.label, s.group, s.quantity) for s in step.segments]
+    rows.append(("in all", "", step.whole))
+    name, _ = _of_pool(step.phase, "", step.pool)
+    header = (scale, "", "time")
+    return Table(name, step.title, header, tuple(rows), ("", "", scale), digits=3)
+
+
+def measures(name: str, quantity: Quantity) -> bool:
+    """Whether a quantity can be written in that unit."""
+    known = unit(name)
+    return known is not None and known[0] == quantity.dimension
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    rows: list[tuple[Cell, ...]] = [
+        (label, *(column.values.get(name) for column in comparison.columns))
+        for name, label, _ in comparison.rows
+    ]
+    rows.append(("fits", *("yes" if c.fits else "no" for c in comparison.columns)))
+    rows.append(("findings", *(" ".join(c.findings) or NOTHING for c in comparison.columns)))
+    best = frozenset(
+        (row, column + 1)
+        for row, (name, _, _) in enumerate(comparison.rows)
+        for column in comparison.best.get(name, ())
+    )
+    header = ("layout", *(column.name for column in comparison.columns))
+    blank = ("",) * len(header)
+    return Table("comparison", "Layouts compared", header, tuple(rows), blank, best=best)
+
+
+def sweep_table(sweep: SweepTable) -> Table:
+    header = (*sweep.axes, *sweep.shown)
+    rows: tuple[tuple[Cell, ...], ...] = tuple((*point, *values) for point, values in sweep.rows)
+    name, title = f"sweep.{sweep.name}" if sweep.name else "sweep", f"Sweep {sweep.name}".strip()
+    return Table(name, title, header, rows, ("",) * len(header))
+
+
+# --- written forms -----------------------------------------------------------------------------
+
+
+def cell_text(table: Table, row: int, column: int) -> str:
+    """A cell for people: rounded, in its column's unit, the best of a row with a star."""
+    cell = table.rows[row][column]
+    if cell is None:
+        return NOTHING
+    if isinstance(cell, str):
+        text = safe(cell)
+    elif measures(table.units[column], cell):
+        text = f"{float(cell.in_unit(table.units[column])):,.{table.digits}f}"
+    else:
+        text = shown(cell)
+    return f"{text} *" if (row, column) in table.best else text
+
+
+def as_text(table: Table, columns: int) -> list[str]:
+    """Aligned lines; figures stand to the right. A table that is too wide comes in pieces."""
+    texts = [[cell_text(table, r, c) for c in range(len(row))] for r, row in enumerate(table.rows)]
+    figures = [
+        any(isinstance(row[c], Quantity) for row in table.rows) for c in range(len(table.header))
+    ]
+    heads = [safe(head) for head in table.header]
+    widths = [max([width(heads[c]), *(width(row[c]) for row in texts)]) for c in range(len(heads))]
+    if table.best:  # room for the star, so that figures without one end in the same column
+        starred = {column for _, column in table.best}
+        texts = [
+            [t if t.endswith(" *") or c not in starred or not figures[c] else t + "  "
+             for c, t in enumerate(row)]
+            for row in texts
+        ]  # fmt: skip
+        widths = [max([w, *(width(row[c]) for row in texts)]) for c, w in enumerate(widths)]
+    lines: list[str] = []
+    for piece in _pieces(widths, columns):
+        lines += [""] if lines else []
+        for row in (heads, *texts):
+            shown_cells = (padded(row[c], widths[c], right=figures[c]) for c in piece)
+            lines.append(("  " + "  ".join(shown_cells)).rstrip())
+    return lines
+
+
+def _pieces(widths: Sequence[int], columns: int) -> Iterator[list[int]]:
+    """Indices of columns that fit on a line together, the first of all in each."""
+    piece, used = [0], widths[0] + 2
+    for index in range(1, len(widths)):
+        if used + 2 + widths[index] > columns and len(piece) >= LEAST_COLUMNS:
+            yield piece
+            piece, used = [0], widths[0] + 2
+        piece.append(index)
+        used += 2 + widths[index]
+    yield piece
+
+
+def as_markdown(table: Table) -> str:
+    figures = [
+        any(isinstance(row[c], Quantity) for row in table.rows) for c in range(len(table.header))
+    ]
+    lines = [_row(table.header), "|" + "|".join(" --: " if f else " --- " for f in figures) + "|"]
+    for index, row in enumerate(table.rows):
+        lines.append(_row(cell_text(table, index, column) for column in range(len(row))))
+    return f"### {_escaped(table.title)}\n\n" + "\n".join(lines) + "\n"
+
+
+def _row(texts: Iterable[str]) -> str:
+    return "| " + " | ".join(_escaped(text) or " " for text in texts) + " |"
+
+
+def _escaped(text: str) -> str:
+    """Text that Markdown does not take for markup: a name may hold anything."""
+    return "".join("\\" + sign if sign in "\\|<>[]`*_&#!" else sign for sign in safe(text))
+
+
+CSV_HEADER = ("deployment", "table", "row", "column", "value", "unit")
+
+
+def as_csv(plans: Sequence[Plan]) -> str:
+    """A line a cell, so that all tables of all plans are one: exact values in base units."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(CSV_HEADER)
+    for plan in plans:
+        for table in tables(plan):
+            for row in table.rows:
+                _csv_row(writer.writerow, plan.name, table, row)
+    return out.getvalue()
+
+
+def _csv_row(write: object, deployment: str, table: Table, row: Sequence[Cell]) -> None:
+    assert callable(write)
+    keys = [cell for cell in row if isinstance(cell, str)] if table.name.startswith("sweep") else []
+    key = " ".join(keys) or str(row[0])
+    for head, cell in zip(table.header[1:], row[1:], strict=True):
+        if isinstance(cell, Quantity):
+            write((deployment, table.name, key, head, plain_number(cell), cell.unit))
+        elif cell is not None and cell not in keys:
+            write((deployment, table.name, key, head, cell, ""))
+
+
+def plain_number(quantity: Quantity) -> str:
+    """The value in base units as a machine reads it: an int where it is whole, else a decimal."""
+    value = quantity.value
+    if isinstance(value, float):
+        return repr(value)
+    return str(int(value)) if value == int(value) else repr(float(value))

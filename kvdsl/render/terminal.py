@@ -1,0 +1,159 @@
+"""A plan as a terminal shows it: the verdict, the strip, memory, the step, requirements.
+
+Comes in: a plan and the columns there are. Goes out: text. Not its job: diagnostics
+(diagnostics), the chain of one number (derivation), or choosing streams and colour (cli).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kvdsl.plan import Finding, Plan, RequirementResult, Tile
+from kvdsl.render.characters import clipped, padded, safe, width, wrapped
+from kvdsl.render.diagnostics import COLUMNS
+from kvdsl.render.paint import PLAIN, SEVERITIES, Paint, Style
+from kvdsl.render.tables import (
+    Table,
+    as_text,
+    comparison_table,
+    memory_tables,
+    step_table,
+    sweep_table,
+)
+from kvdsl.units import shown
+
+MOODS = {"good": Style.GOOD, "warning": Style.WARNING, "bad": Style.ERROR}
+STATUSES = {
+    "holds": Style.GOOD,
+    "fails": Style.ERROR,
+    "unanswered": Style.WARNING,
+    "skipped": Style.FAINT,
+}
+GAP = 3
+"""Columns between two figures of the strip."""
+
+WIDEST_TILE = 24
+"""A line below a figure that is longer is cut: the strip is for the figures."""
+
+LARGEST = 3
+"""So many terms of a value that misses its bound are named."""
+
+
+def plan_text(plan: Plan, columns: int = COLUMNS, paint: Paint = PLAIN) -> str:
+    """All of a plan that fits a terminal, ending in a newline."""
+    return "\n".join(_lines(plan, columns, paint)) + "\n"
+
+
+def _lines(plan: Plan, columns: int, paint: Paint) -> Iterator[str]:
+    yield from _head(plan, columns, paint)
+    if plan.unplanned:
+        yield from ["", *wrapped(plan.unplanned, columns)]
+        return
+    yield from ["", *_strip(plan.tiles, columns, paint)]
+    for table in memory_tables(plan.memory):
+        yield from _section(table, columns, paint)
+    for step in plan.steps:
+        yield from _section(step_table(step), columns, paint)
+        if step.roofline:
+            yield from wrapped(step.roofline, columns, "  ", "  ")
+    if plan.comparison:
+        yield from _section(comparison_table(plan.comparison), columns, paint)
+        yield "  * best of its row"
+        if plan.comparison.flips:
+            yield from wrapped(plan.comparison.flips, columns, "  ", "  ")
+    for sweep in plan.sweeps:
+        yield from _section(sweep_table(sweep), columns, paint)
+    yield from _requirements(plan.requirements, columns, paint)
+    yield from _findings(plan.findings, columns, paint)
+
+
+def _head(plan: Plan, columns: int, paint: Paint) -> Iterator[str]:
+    name = safe(plan.name)
+    rest = wrapped(f"{plan.model} on {plan.hardware}", columns, " " * (len(name) + 2), "  ")
+    yield paint(Style.STRONG, name) + rest[0][len(name) :]
+    yield from rest[1:]
+    layout = ": ".join(part for part in (plan.layout_name, plan.layout) if part)
+    yield from wrapped("; ".join((layout, plan.formats, plan.workload)), columns, "  ", "  ")
+    yield ""
+    mood = MOODS[plan.verdict.mood]
+    yield from (paint(mood, line) for line in wrapped(plan.verdict.sentence, columns))
+
+
+def _strip(tiles: Sequence[Tile], columns: int, paint: Paint) -> Iterator[str]:
+    """Figures side by side: what it is, the figure, a line below; a new row where one is full."""
+    rows: list[list[tuple[str, str, str, int]]] = [[]]
+    used = 0
+    for tile in tiles:
+        label, below = (
+            clipped(safe(tile.label), WIDEST_TILE),
+            clipped(safe(tile.below), WIDEST_TILE),
+        )
+        figure = clipped(safe(f"{tile.figure} {tile.unit}".strip()), WIDEST_TILE)
+        wide = max(width(label), width(figure), width(below))
+        if rows[-1] and used + GAP + wide > columns - 2:
+            rows.append([])
+            used = 0
+        rows[-1].append((label, figure, below, wide))
+        used += wide + GAP
+    space = " " * GAP
+    for index, row in enumerate(rows):
+        yield from [""] if index else []
+        yield ("  " + space.join(padded(label, wide) for label, _, _, wide in row)).rstrip()
+        figures = space.join(padded(figure, wide) for _, figure, _, wide in row).rstrip()
+        yield "  " + paint(Style.STRONG, figures)
+        below = space.join(padded(text, wide) for _, _, text, wide in row).rstrip()
+        yield from [f"  {below}"] if below else []
+
+
+def _section(table: Table, columns: int, paint: Paint) -> Iterator[str]:
+    yield ""
+    yield paint(Style.STRONG, safe(table.title))
+    yield from as_text(table, columns)
+
+
+def _requirements(
+    results: Sequence[RequirementResult], columns: int, paint: Paint
+) -> Iterator[str]:
+    if not results:
+        return
+    yield from ["", paint(Style.STRONG, "Requirements")]
+    longest = max(len(result.status) for result in results)
+    indent = " " * (longest + 4)
+    for result in results:
+        margin = f"  ({result.margin})" if result.margin else ""
+        value = f"  is {shown(result.value)}{margin}" if result.value else ""
+        label = f" as {result.label}" if result.label else ""
+        text = f"{result.keyword} {result.text}{label}{value}"
+        first, *rest = wrapped(text, columns, indent, indent)
+        status = paint(STATUSES[result.status], padded(result.status, longest))
+        yield f"  {status}  {first[len(indent) :]}"
+        yield from rest
+        for aside in _asides(result):
+            yield from wrapped(aside, columns, indent, indent)
+
+
+def _asides(result: RequirementResult) -> Iterator[str]:
+    if result.because:
+        yield f"because {result.because}"
+    if result.note:
+        yield result.note
+    if result.status == "fails" and result.largest:
+        terms = (f"{term.label} {shown(term.quantity)}" for term in result.largest[:LARGEST])
+        yield "largest: " + ", ".join(terms)
+
+
+def _findings(findings: Sequence[Finding], columns: int, paint: Paint) -> Iterator[str]:
+    if not findings:
+        return
+    yield from ["", paint(Style.STRONG, "Findings")]
+    for finding in findings:
+        head = "waived" if finding.waived is not None else finding.severity.value
+        code = f"{head}[{finding.code}]"
+        indent = " " * (len(code) + 3)
+        text = finding.diagnostic.headline
+        if finding.waived is not None:
+            text += f" (allowed because {finding.waived})"
+        first, *rest = wrapped(text, columns, indent, "    ")
+        style = Style.FAINT if finding.waived is not None else SEVERITIES[finding.severity]
+        yield f"  {paint(style, code)} {first[len(indent) :]}"
+        yield from rest

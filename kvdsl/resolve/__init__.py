@@ -1,0 +1,1 @@
+"""Names, inheritance and expressions: from the tree to the typed spec."""

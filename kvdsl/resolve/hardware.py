@@ -1,0 +1,169 @@
+"""Hardware in values: so many of one, mixed lists, and selections of what a deployment stands on.
+
+Comes in: expressions. Goes out: `ManyDevices` and their like, and a `Selection`. Not its job: how
+hardware is joined (placement).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from kvdsl.resolve.context import Context
+from kvdsl.resolve.names import Scope
+from kvdsl.resolve.schema import Attribute, make
+from kvdsl.resolve.value_messages import BadSelection, TooLarge, WrongKind, WrongType
+from kvdsl.resolve.values import Many, Picked, Reference, Series, Value, described
+from kvdsl.source import Span
+from kvdsl.spec.declaration import Block
+from kvdsl.spec.hardware import (
+    Cluster,
+    Device,
+    Hardware,
+    ManyClusters,
+    ManyDevices,
+    ManyNodes,
+    ManyRacks,
+    Node,
+    Pick,
+    Rack,
+    Selection,
+)
+from kvdsl.syntax.nodes import Expr, Path
+
+MOST_UNITS = 10**12
+
+
+def read_counted(
+    context: Context, kind: str, attribute: Attribute, expr: Expr, scope: Scope
+) -> tuple[Block, ...] | None:
+    """`8 x devices.h100`, or a list of such."""
+    value = context.evaluate(expr, scope)
+    if value is None:
+        return None
+    items = value.items if isinstance(value, Series) else ((value, expr.span),)
+    found = [_many(context, kind, attribute, item, span) for item, span in items]
+    return tuple(item for item in found if item is not None) if all(found) else None
+
+
+def _many(
+    context: Context, kind: str, attribute: Attribute, value: Value, span: Span
+) -> Block | None:
+    place = f"`{attribute.name}`"
+    if not isinstance(value, Many):
+        named = isinstance(value, Reference) and value.kind == kind
+        way = f"write `1 x {span.text}`" if named else None
+        wanted = f"a number of {kind}s, as in `8 x {kind}s.NAME`"
+        context.tell(WrongType(span, place, wanted, described(value), way))
+        return None
+    if value.of.kind != kind:
+        if value.of.kind:
+            title = value.of.title
+            context.tell(WrongKind(span, place, f"{kind}s", title, value.of.kind))
+        return None
+    spec = context.spec(value.of, span)
+    if spec is None:
+        return None
+    assert attribute.block is not None
+    return make(attribute.block, span, count=value.count, of=spec)
+
+
+def read_selected(context: Context, name: str, expr: Expr, scope: Scope) -> Selection | None:
+    """What a deployment stands on."""
+    value = context.evaluate(expr, scope)
+    match value:
+        case None:
+            return None
+        case Picked():
+            return _picked(context, value, expr)
+        case Many(count=count, of=of) if of.kind in ("node", "rack", "device"):
+            return _selected(context, of, count, expr.span)
+        case Many(of=of) if of.kind == "cluster":
+            way = f"declare a cluster of clusters: `clusters = {expr.span.text}`, with its `fabric`"
+            context.tell(WrongType(expr.span, f"`{name}`", "one cluster", described(value), way))
+        case Reference(kind="cluster"):
+            return _selected(context, value, 1, expr.span)
+        case Reference(kind="node" | "rack" | "device"):
+            way = f"write `1 x {expr.span.text}`"
+            wanted = f"a number before a {value.kind}"
+            context.tell(WrongType(expr.span, f"`{name}`", wanted, described(value), way))
+        case Reference(kind=""):
+            pass
+        case _:
+            way = "write `two_hgx`, `1 x nodes.NAME` or `pod.nodes[0..1]`"
+            if isinstance(value, Series):
+                way = "declare a cluster with these `nodes`, and name it here"
+            wanted = "a cluster, so many of one machine, or some of one"
+            context.tell(WrongType(expr.span, f"`{name}`", wanted, described(value), way))
+    return None
+
+
+def _selected(context: Context, of: Reference, count: int, span: Span) -> Selection | None:
+    spec = context.spec(of, span)
+    if not isinstance(spec, Device | Node | Rack | Cluster):
+        return None
+    total = count * units_of(spec, "devices")
+    if total > MOST_UNITS:
+        context.tell(TooLarge(span, f"{MOST_UNITS:,} devices", None))
+        return None
+    return make(Selection, span, count=count, of=spec)
+
+
+def _picked(context: Context, value: Picked, expr: Expr) -> Selection | None:
+    spec = context.spec(value.of, expr.span)
+    if not isinstance(spec, Node | Rack | Cluster):
+        return None
+    total = units_of(spec, value.level)
+    if total == 0:
+        levels = [level for level in _LEVELS if units_of(spec, level)]
+        way = f"it has {' and '.join(f'{units_of(spec, lv):,} {lv}' for lv in levels)}"
+        reason = f"`{value.of.title}` has no {value.level}"
+        context.tell(BadSelection(expr.span, reason, way))
+        return None
+    for index, (_, last) in enumerate(value.runs):
+        if last >= total:
+            span = expr.ranges[index].span if isinstance(expr, Path) and expr.ranges else expr.span
+            reason = (
+                f"`{value.of.title}` has {total:,} {value.level}, and none has the number {last:,}"
+            )
+            way = f"they are counted from 0: the last is {total - 1:,}"
+            context.tell(BadSelection(span, reason, way))
+            return None
+    pick = make(Pick, expr.span, level=value.level, runs=value.runs)
+    return make(Selection, expr.span, count=1, of=spec, pick=pick)
+
+
+_LEVELS = ("devices", "nodes", "racks", "clusters")
+
+
+def units_of(hardware: Hardware, level: str) -> int:
+    """How many devices, nodes, racks or clusters are in a piece of hardware, all levels down. Only
+    clusters that stand right in a cluster are counted as its clusters."""
+    return _units(hardware, level, {})
+
+
+def _units(hardware: Hardware, level: str, known: dict[int, int]) -> int:
+    """`known` holds what was counted: clusters of clusters may share one many times over."""
+    if id(hardware) not in known:
+        match hardware:
+            case Device():
+                total = int(level == "devices")
+            case Node():
+                total = _sum(hardware.devices, level, "devices", known)
+            case Rack():
+                total = _sum(hardware.nodes, level, "nodes", known)
+            case Cluster():
+                total = _sum(hardware.nodes, level, "nodes", known)
+                total += _sum(hardware.racks, level, "racks", known)
+                total += _sum(hardware.clusters, level, "clusters", known)
+            case _:
+                assert_never(hardware)
+        known[id(hardware)] = total
+    return known[id(hardware)]
+
+
+_Many = ManyDevices | ManyNodes | ManyRacks | ManyClusters
+
+
+def _sum(many: Sequence[_Many], level: str, own: str, known: dict[int, int]) -> int:
+    return sum(m.count * (1 if level == own else _units(m.of, level, known)) for m in many)

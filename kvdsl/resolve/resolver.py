@@ -1,0 +1,162 @@
+"""The resolver: from a project's trees to typed specs.
+
+Comes in: a project. Goes out: deployments and other declarations as frozen specs with the origin of
+each value, and diagnostics. Not its job: whether a plan fits, or what it costs.
+
+One fault gives one diagnostic: what could not be read is known by name, and whatever uses it fails
+without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kvdsl.diagnostics import Diagnostic, Report
+from kvdsl.project.loader import Project
+from kvdsl.resolve.changes import Change, changed
+from kvdsl.resolve.declarations import Declarations
+from kvdsl.resolve.lookup import find
+from kvdsl.resolve.names import Bound, Declared, Scope
+from kvdsl.resolve.naming_messages import UnknownName, like
+from kvdsl.resolve.values import Reference
+from kvdsl.source import SourceFile
+from kvdsl.spec.declaration import Declaration
+from kvdsl.spec.deployment import Deployment
+from kvdsl.syntax.nodes import Assign, Block, Name, Path, Truth
+
+__all__ = ["Change", "Resolver"]
+
+
+class Resolver:
+    """Answers for one project. Answers are kept, so a second deployment or a change is cheap."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._all = Declarations(project.catalog)
+        self._main = self._all.names(project.main)
+
+    def declared(self, kind: str) -> tuple[str, ...]:
+        """Names of the main file's declarations of a kind, in order."""
+        return tuple(d.name for d in self._main.declared() if d.kind == kind)
+
+    def concrete(self, kind: str) -> tuple[str, ...]:
+        """The same without those that are only to be extended, and without broken ones."""
+        return tuple(
+            d.name
+            for d in self._main.declared()
+            if d.kind == kind and d.node is not None and not _abstract(d.node.body)
+        )
+
+    def kind_of(self, dotted: str) -> str | None:
+        """`deployment` for a name of the file, an import or the catalog; None if there is none."""
+        answer = self._all.collected(lambda: self._found(dotted))
+        return answer.result.kind or None if answer.result else None
+
+    def check(self) -> tuple[Diagnostic, ...]:
+        """Resolves everything that the main file declares, also what nothing uses."""
+        return self._with_files(self._all.collected(self._checked).found)
+
+    def declaration(self, dotted: str) -> tuple[Declaration | None, tuple[Diagnostic, ...]]:
+        """A declaration by its name in the file, an import or the catalog."""
+        answer = self._all.collected(lambda: self._declaration(dotted))
+        return answer.result, self._with_files(answer.found)
+
+    def deployment(
+        self, name: str, changes: Sequence[Change] = ()
+    ) -> tuple[Deployment | None, tuple[Diagnostic, ...]]:
+        """A deployment, with changes from outside in their order."""
+        answer = self._all.collected(lambda: self._deployment(name, changes))
+        return answer.result, self._with_files(answer.found)
+
+    # --- the work behind each question ---------------------------------------------------------
+
+    def _with_files(self, found: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
+        """What was told, after what is wrong with the files themselves."""
+        names = [d for file in self._all.files for d in file.diagnostics]
+        return Report.of((*self._project.diagnostics, *names, *found)).diagnostics
+
+    def _found(self, dotted: str) -> Declared | None:
+        asked = SourceFile("<name>", dotted)
+        names, start = [], 0
+        for text in dotted.split("."):
+            names.append(Name(text, asked.span(start, start + len(text))))
+            start += len(text) + 1
+        path = Path(tuple(names), (), asked.span(0, len(dotted)))
+        found = find(self._all, path, self._main.scope)
+        if found is None:
+            return None
+        named, rest = found
+        if isinstance(named, Declared) and not rest:
+            return named
+        what = "declaration called" if isinstance(named, Bound) else "declaration"
+        self._all.tell(UnknownName(path.span, what, dotted))
+        return None
+
+    def _declaration(self, dotted: str) -> Declaration | None:
+        declared = self._found(dotted)
+        if declared is None or declared.node is None:
+            return None
+        reference = Reference(declared.kind, declared.title, declared)
+        return self._all.spec(reference, declared.span)
+
+    def _deployment(self, name: str, changes: Sequence[Change]) -> Deployment | None:
+        declared = self._found(name)
+        if declared is None or declared.node is None:
+            return None
+        if declared.kind != "deployment":
+            near = like(name, self.declared("deployment"))
+            self._all.tell(UnknownName(declared.span, "deployment called", name, near))
+            return None
+        if changes:
+            spec = self._changed(declared, changes)
+        else:
+            reference = Reference(declared.kind, declared.title, declared)
+            spec = self._all.spec(reference, declared.span)
+        return spec if isinstance(spec, Deployment) else None
+
+    def _changed(self, declared: Declared, changes: Sequence[Change]) -> Declaration | None:
+        raw = self._all.raw(declared, declared.span)
+        for change in changes:
+            if raw is not None:
+                raw = changed(self._all, raw, change, self._scope_of)
+        return None if raw is None else self._all.titled(declared, raw)
+
+    def _scope_of(self, source: SourceFile) -> Scope:
+        """What names in a text mean: those of its file, or of the main file for a flag's text."""
+        for file in self._all.files:
+            if file.scope.source is source:
+                return file.scope
+        return self._main.scope
+
+    # --- checking a file -----------------------------------------------------------------------
+
+    def _checked(self) -> bool:
+        """Whether every declaration could be resolved."""
+        sound = True
+        for let in self._main.lets():
+            sound &= self._all.bound(let, let.span) is not None
+        for declared in self._main.declared():
+            if declared.node is None:
+                continue
+            spec = self._all.resolved(declared, declared.span)
+            sound &= spec is not None
+            if isinstance(spec, Deployment):
+                self._check_variants(declared, spec)
+        return sound
+
+    def _check_variants(self, declared: Declared, spec: Deployment) -> None:
+        """Each value of a sweep, tried alone; layouts of a comparison are resolved with it."""
+        for sweep in spec.sweeps:
+            for axis in sweep.axes:
+                for value in axis.values:
+                    self._changed(declared, (Change(axis.path, value),))
+
+
+def _abstract(body: Block) -> bool:
+    return any(
+        isinstance(s, Assign)
+        and s.path.dotted == "abstract"
+        and isinstance(s.value, Truth)
+        and s.value.value
+        for s in body.statements
+    )

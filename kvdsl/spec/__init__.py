@@ -1,0 +1,1 @@
+"""The typed spec: what a declaration means, frozen, in base units, each value with its origin."""

@@ -1,0 +1,179 @@
+"""Deployments, fleets and policies: a model on hardware under a layout for a workload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from kvdsl import units
+from kvdsl.source import Span
+from kvdsl.spec.declaration import Block, Declaration
+from kvdsl.spec.engine import Engine, Limits
+from kvdsl.spec.formats import Format, Recipe
+from kvdsl.spec.hardware import Link, Selection, Tier
+from kvdsl.spec.layout import Layout
+from kvdsl.spec.model import Model
+from kvdsl.spec.slots import (
+    Bytes,
+    Exact,
+    Listed,
+    Nested,
+    Number,
+    PerScope,
+    Positive,
+    Referred,
+    Selected,
+    Share,
+    Special,
+    Word,
+    Yes,
+)
+from kvdsl.spec.workload import Workload
+from kvdsl.syntax.nodes import Expr
+from kvdsl.units import Quantity
+
+Formats = Annotated[Recipe | None, Referred(("recipe",), "default", ("format",))]
+
+
+class Budget(Block):
+    utilization: Share | None = Field(
+        default=None, description="of a device's memory; the engine's, else 90 %"
+    )
+    reserve: Bytes | None = Field(default=None, description="a device; the engine's overhead, else 0 B")
+    kv: Bytes | None = Field(default=None, description="a device: given outright, instead of the two")
+
+
+class Draft(Block):
+    method: Annotated[
+        Literal["mtp", "eagle", "model", "ngram"], Word(("mtp", "eagle", "model", "ngram"))
+    ]
+    model: Annotated[Model | None, Referred(("model",))] = None
+    layers: Number | None = None
+    tokens: Positive = 1
+    acceptance: Share | None = Field(
+        default=None, description="of a token whose forerunner was accepted"
+    )
+
+
+class Transfer(Block):
+    over: Annotated[Link, Referred(("link",))] = Field(description="what joins the pools")
+    lanes: Positive | None = Field(default=None, description="one a sending device unless given")
+    format: Annotated[Format | None, Referred(("format",))] = Field(
+        default=None, description="that of kv unless given"
+    )
+    overlap: Annotated[Literal["none", "layerwise"], Word(("none", "layerwise"))] = "none"
+    exact: Yes = Field(default=False, description="only lossless formats")
+
+
+class Rate(Block):
+    """A quantity for each of a scope."""
+
+    value: Exact
+    scope: str
+
+
+class TierUse(Block):
+    name: str = ""
+    tier: Annotated[Tier, Referred(("tier",))]
+    capacity: Annotated[Rate, PerScope(units.BYTES, ("device", "node", "rack", "cluster"))]
+
+
+class Requirement(Block):
+    """`require` or `expect`. Names of the vocabulary stay in the expressions; every other name has
+    its value in `constants`, by its dotted path."""
+
+    keyword: Literal["require", "expect"]
+    condition: Expr
+    when: Expr | None = None
+    label: str | None = None
+    because: str | None = None
+    constants: Mapping[str, Quantity] = Field(default_factory=dict)
+    span: Span
+
+
+class Waiver(Block):
+    """`allow CODE because "…"`."""
+
+    code: str
+    because: str
+    span: Span
+
+
+class Axis(Block):
+    """One line of a sweep: a path of the deployment and the expressions it takes in turn."""
+
+    path: str
+    values: tuple[Expr, ...]
+
+
+class Sweep(Block):
+    name: str = ""
+    axes: tuple[Axis, ...] = ()
+    show: tuple[str, ...] = ()
+
+
+class Search(Block):
+    axes: tuple[str, ...] = ()
+    devices: int | None = None
+    minimize: str | None = None
+    maximize: str | None = None
+
+
+Role = Literal["prefill", "decode", "both"]
+
+
+class Pool(Block):
+    """What a deployment says for all its devices, and a pool for its own: None is 'as the
+    deployment', and in the deployment 'not said'."""
+
+    name: str = ""
+    role: Annotated[Role, Word(("prefill", "decode", "both"))] = "both"
+    share: Share | None = Field(default=None, description="of requests")
+    model: Annotated[Model | None, Referred(("model",))] = None
+    layout: Annotated[Layout | None, Referred(("layout",))] = None
+    workload: Annotated[Workload | None, Referred(("workload",))] = None
+    on: Annotated[Selection | None, Selected()] = None
+    weights: Formats = None
+    kv: Formats = None
+    activations: Formats = None
+    engine: Annotated[Engine | None, Referred(("engine",))] = None
+    replicas: Positive | None = None
+    budget: Annotated[Budget | None, Nested()] = None
+    limits: Annotated[Limits | None, Nested()] = None
+    draft: Annotated[Draft | None, Nested()] = None
+
+
+class Deployment(Declaration):
+    """The resolver leaves in `pools` one complete pool at the least: without `pool` blocks it is
+    one of role `both` and an empty name. What a pool does not say it has from the deployment."""
+
+    pools: Annotated[dict[str, Pool], Special()] = Field(default_factory=dict)
+    time: Annotated[Literal["ideal", "fitted"] | None, Word(("ideal", "fitted"))] = Field(
+        default=None, description="fitted with an engine, else ideal"
+    )
+    transfer: Annotated[Transfer | None, Nested()] = None
+    tiers: Annotated[dict[str, TierUse], Special()] = Field(default_factory=dict)
+    price: Annotated[
+        Rate | None, PerScope(units.MONEY_RATE, ("device", "node", "rack", "cluster"))
+    ] = Field(default=None, description="the catalog's unless given")
+    requirements: Annotated[tuple[Requirement, ...], Special()] = ()
+    waivers: Annotated[tuple[Waiver, ...], Special()] = ()
+    compare: Annotated[tuple[Layout, ...], Special()] = ()
+    sweeps: Annotated[tuple[Sweep, ...], Special()] = ()
+    search: Annotated[Search | None, Special()] = None
+
+
+class Fleet(Declaration):
+    deployments: Annotated[tuple[Deployment, ...], Listed(Referred(("deployment",)))]
+    price: Annotated[
+        Rate | None, PerScope(units.MONEY_RATE, ("device", "node", "rack", "cluster"))
+    ] = None
+    requirements: Annotated[tuple[Requirement, ...], Special()] = ()
+
+
+class Policy(Declaration):
+    """Holds for all that is checked with it."""
+
+    requirements: Annotated[tuple[Requirement, ...], Special()] = ()

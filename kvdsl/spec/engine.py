@@ -1,0 +1,89 @@
+"""Engines: how one version of a serving engine budgets, shards and refuses."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from kvdsl.spec.declaration import Block, Declaration
+from kvdsl.spec.slots import (
+    Bytes,
+    Nested,
+    Number,
+    Positive,
+    PositiveTokens,
+    Requests,
+    Share,
+    String,
+    Word,
+    Yes,
+)
+
+Sharing = Literal["split", "copy", "attention"]
+SHARING = ("split", "copy", "attention")
+Shared = Annotated[Sharing, Word(SHARING)]
+
+
+class Overhead(Block):
+    """Bytes a device that are neither weights nor cache."""
+
+    activations: Bytes = 0
+    graphs: Bytes = 0
+    communication: Bytes = 0
+    other: Bytes = 0
+
+
+class Limits(Block):
+    step: PositiveTokens | None = Field(default=None, description="tokens in one step")
+    sequences: Requests | None = Field(default=None, description="requests a rank")
+    context: PositiveTokens | None = Field(default=None, description="longest request")
+
+
+class Engine(Declaration):
+    family: Annotated[str, Word()] = Field(description="whose flags, logs and refusals")
+    version: String = Field(description="of the engine")
+    block: PositiveTokens = Field(default=1, description="a page")
+    lost_blocks: Number = Field(default=0, description="pages never used")
+    budget_of: Annotated[Literal["total", "free", "rest"], Word(("total", "free", "rest"))] = Field(
+        default="total",
+        description="what utilization is of: memory, that before loading, that after weights",
+    )
+    capacity: Annotated[Literal["sold", "reported"], Word(("sold", "reported"))] = Field(
+        default="sold", description="the device's figure"
+    )
+    embedding: Shared = "split"
+    head: Shared = "split"
+    ffn: Shared = "split"
+    shared_experts: Shared = "split"
+    norms: Shared = "split"
+    router: Shared = "split"
+    latent_projections: Shared = "split"
+    indexer: Shared = "split"
+    index_cache: Shared = "split"
+    cp_weights: Annotated[Literal["split", "copy"], Word(("split", "copy"))] = Field(
+        default="copy", description="attention weights over cp"
+    )
+    hybrid: Annotated[
+        Literal["separate", "one_pool", "two_pools", "full"],
+        Word(("separate", "one_pool", "two_pools", "full")),
+    ] = Field(default="separate", description="how windows, states and full attention share pages")
+    remainder: Annotated[Literal["first", "last", "inner"], Word(("first", "last", "inner"))] = (
+        Field(default="first", description="stages that take a layer more")
+    )
+    all_to_all: Annotated[str | None, Word()] = Field(default=None, description="backend")
+    cp_exchange: Annotated[str | None, Word()] = Field(default=None, description="backend")
+    stage_sends: Annotated[
+        Literal["hidden", "hidden_residual"], Word(("hidden", "hidden_residual"))
+    ] = Field(default="hidden", description="what a stage boundary carries")
+    partial_block: Annotated[Literal["pad", "refuse"], Word(("pad", "refuse"))] = Field(
+        default="pad", description="a weight block that a shard cuts"
+    )
+    utilization: Share | None = Field(default=None, description="if a deployment says nothing")
+    limits: Annotated[Limits | None, Nested()] = Field(
+        default=None, description="if a deployment says nothing"
+    )
+    absorbed_copies: Yes = False
+    vocab_pad: Positive = 1
+    expert_pad: Positive = 1
+    overhead: Annotated[Overhead | None, Nested()] = Field(default=None, description="bytes a device")

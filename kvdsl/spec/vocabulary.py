@@ -1,0 +1,108 @@
+"""What can be asked of a plan: names, dimensions, meanings. One list for require, expect, show,
+explain and JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from kvdsl import units
+from kvdsl.spec.formats import MODULES
+from kvdsl.units import Dimension
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    name: str
+    dimension: Dimension
+    meaning: str
+
+
+_TERMS = (
+    Term("kv.bytes_per_token", units.BYTES_PER_TOKEN, "one copy, all layers, windows not yet full"),
+    Term("kv.bytes_per_token_per_gpu", units.BYTES_PER_TOKEN, "on the fullest device"),
+    Term("kv.bytes_per_token_unbounded", units.BYTES_PER_TOKEN, "of parts that grow without bound"),
+    Term("kv.bytes_per_request", units.BYTES, "one copy at the workload's length, without states"),
+    Term("state.bytes_per_request", units.BYTES, "one copy of the states of fixed size"),
+    Term("kv.copies", units.NONE, "devices that hold each byte of a request's cache (the mean)"),
+    Term("kv.tokens", units.TOKENS, "capacity: floored in each rank or replica, then summed"),
+    Term("kv.tokens_per_rank", units.TOKENS, "capacity of the smallest rank or replica"),
+    Term("kv.sequences", units.REQUESTS, "the same in whole requests"),
+    Term("memory.weights", units.BYTES, "of the fullest device"),
+    Term("memory.kv", units.BYTES, "room for the cache on the fullest device"),
+    Term("memory.reserve", units.BYTES, "of the fullest device"),
+    Term("memory.free", units.BYTES, "what the workload leaves of the cache's room there"),
+    Term("model.parameters", units.NONE, "as a checkpoint stores them"),
+    Term("model.active_parameters", units.NONE, "that a token meets"),
+    Term("decode.tpot", units.TIME, "a token's way through all stages, each at its slowest rank"),
+    Term("decode.kv_read", units.TIME, "of it: the cache read, slowest rank"),
+    Term("decode.kv_read_mean", units.TIME, "the cache read, mean over ranks"),
+    Term("decode.weight_read", units.TIME, "of it: weights read, slowest rank"),
+    Term("decode.collectives", units.TIME, "of it: collectives and sends"),
+    Term("decode.throughput", units.TOKEN_RATE, "of the deployment"),
+    Term("prefill.throughput", units.TOKEN_RATE, "of the deployment"),
+    Term("prefill.ttft", units.TIME, "mean, with queue and visible transfer"),
+    Term("transfer.bytes", units.BYTES, "of one request"),
+    Term("transfer.time", units.TIME, "the visible time of one request"),
+    Term("cost.per_hour", units.MONEY_RATE, "of the deployment"),
+    Term("cost.per_mtok", units.MONEY_PER_TOKEN, "a token of output (printed for a Mtok)"),
+    Term("gpus", units.NONE, "devices that hold a rank"),
+    Term("power", units.POWER, "of devices that hold a rank"),
+    *(
+        Term(f"decode.weight_read.{module}", units.TIME, f"of it: {module} read")
+        for module in MODULES
+        if module not in ("mtp", "indexer")
+    ),
+)
+
+VOCABULARY: Mapping[str, Term] = MappingProxyType({term.name: term for term in _TERMS})
+
+_PATTERNS = (
+    (re.compile(r"tier\.\w+\.tokens"), Term("tier.NAME.tokens", units.TOKENS, "held by a tier")),
+    (
+        re.compile(r"tier\.\w+\.load_time"),
+        Term("tier.NAME.load_time", units.TIME, "one request brought back"),
+    ),
+)
+
+INPUTS: Mapping[str, Dimension] = MappingProxyType(
+    {
+        "workload.prompt": units.TOKENS,
+        "workload.output": units.TOKENS,
+        "workload.context": units.TOKENS,
+        "workload.concurrency": units.REQUESTS,
+        "workload.rate": units.REQUEST_RATE,
+        "workload.prefix_hits": units.NONE,
+        "workload.prefix_common": units.TOKENS,
+        "budget.utilization": units.NONE,
+        "budget.reserve": units.BYTES,
+        "budget.kv": units.BYTES,
+        "replicas": units.NONE,
+        "layout.tp": units.NONE,
+        "layout.pp": units.NONE,
+        "layout.replicas": units.NONE,
+        **{f"layout.attention.{axis}": units.NONE for axis in ("dp", "cp", "pcp", "tp")},
+        **{
+            f"layout.{block}.{axis}": units.NONE
+            for block in ("ffn", "shared_experts", "vocab")
+            for axis in ("dp", "tp")
+        },
+        **{f"layout.experts.{axis}": units.NONE for axis in ("ep", "tp", "redundant")},
+    }
+)
+"""Inputs of a plan, asked by their path."""
+
+
+def asked(name: str) -> Dimension | None:
+    """The dimension of a name of the vocabulary or of an input; None if it is neither."""
+    if name in VOCABULARY:
+        return VOCABULARY[name].dimension
+    if name in INPUTS:
+        return INPUTS[name]
+    for pattern, term in _PATTERNS:
+        if pattern.fullmatch(name):
+            return term.dimension
+    pool = re.fullmatch(r"pools\.\w+\.(.+)", name)
+    return asked(pool[1]) if pool and not pool[1].startswith("pools.") else None

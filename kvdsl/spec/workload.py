@@ -1,0 +1,49 @@
+"""Workloads: how long requests are and how many there are."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from kvdsl.spec.declaration import Block, Declaration
+from kvdsl.spec.slots import (
+    PositiveTokens,
+    RequestRate,
+    Requests,
+    Share,
+    Special,
+    Tokens,
+)
+
+
+class RequestClass(Block):
+    name: str = ""
+    share: Share = Field(description="of requests")
+    prompt: PositiveTokens | None = None
+    output: Tokens | None = None
+    context: PositiveTokens | None = None
+
+
+class Workload(Declaration):
+    prompt: PositiveTokens | None = Field(default=None, description="of a request")
+    output: Tokens | None = Field(default=None, description="of a request")
+    context: PositiveTokens | None = Field(
+        default=None, description="instead of both: every request holds so many, all of it prompt"
+    )
+    concurrency: Requests | None = Field(default=None, description="in flight, in all")
+    rate: RequestRate | None = Field(default=None, description="arriving, in all")
+    prefix_hits: Share = Field(default=0, description="of prompt tokens, found in a cache")
+    prefix_common: Tokens = Field(default=0, description="a prefix of all, stored once a rank")
+    classes: Annotated[dict[str, RequestClass], Special()] = Field(default_factory=dict)
+
+    @property
+    def held(self) -> int:
+        """Tokens that a request holds at its end: what capacity counts."""
+        if self.context is not None:
+            return self.context
+        return (self.prompt or 0) + (self.output or 0)
+
+    @property
+    def prompt_tokens(self) -> int:
+        return self.context if self.context is not None else self.prompt or 0

@@ -1,0 +1,152 @@
+"""Text becomes a tree.
+
+Comes in: a file. Goes out: its module and diagnostics; nothing is raised, whatever the text. Not
+its job: reading files (project) or what names mean (resolve).
+
+A file is read piece by piece, a piece being what stands between separators at brace depth 0. A
+piece that cannot be read gives one diagnostic and one Broken; the others are read as if it were
+whole.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import TYPE_CHECKING
+
+from kvdsl.diagnostics import Diagnostic, Fix
+from kvdsl.source import SourceFile
+from kvdsl.syntax.builder import Builder
+from kvdsl.syntax.fault import Fault
+from kvdsl.syntax.faults import explain, too_deep
+from kvdsl.syntax.messages import (
+    EDITION,
+    HiddenCharacter,
+    MisplacedEdition,
+    MissingEdition,
+    OtherEdition,
+)
+from kvdsl.syntax.nodes import Broken, Edition, Module, Name, Statement
+from kvdsl.syntax.outline import Kind, Piece, Token, outline
+from kvdsl.syntax.tables import acceptable, parser
+from kvdsl.syntax.trivia import Comments, attach, file_doc
+
+if TYPE_CHECKING:
+    from lark.exceptions import UnexpectedInput
+
+_HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f]")
+"""Control characters, and those that make a line read otherwise than it is (bidirectional)."""
+
+
+def parse(source: SourceFile) -> tuple[Module, tuple[Diagnostic, ...]]:
+    """The tree of a file and what is wrong with its text, in the order of the text."""
+    found = outline(source)
+    comments = Comments(found.comments)
+    statements: list[Statement] = []
+    problems = _hidden_characters(source)
+    seen = {problem.span.start for problem in problems}
+
+    for piece in found.pieces:
+        read, faults = _read(source, piece, comments)
+        statements.extend(read)
+        problems.extend(fault for fault in faults if fault.span.start not in seen)
+    problems.extend(_check_edition(source, statements))
+
+    attached = attach(statements, source.text, 0, len(source.text), comments)
+    module = Module(source, attached.statements, file_doc(attached.statements), attached.dangling)
+    return module, tuple(sorted(problems, key=lambda problem: problem.sort_key))
+
+
+def _read(
+    source: SourceFile, piece: Piece, comments: Comments
+) -> tuple[list[Statement], list[Diagnostic]]:
+    if piece.too_deep is not None:
+        return [_broken(source, piece)], [too_deep(source, piece.too_deep)]
+    from lark.exceptions import UnexpectedInput
+
+    text = source.text[piece.start : piece.end]
+    try:
+        tree = parser().parse(text)
+    except UnexpectedInput as error:
+        fault = _fault(source, piece, error)
+    else:
+        builder = Builder(source, piece.start, comments)
+        statements = builder.statements(tree)
+        if not builder.problems:
+            return statements, []
+        return [_broken(source, piece)], builder.problems
+    return [_broken(source, piece)], [explain(fault)]
+
+
+def _fault(source: SourceFile, piece: Piece, error: UnexpectedInput) -> Fault:
+    from lark.exceptions import UnexpectedCharacters, UnexpectedToken
+
+    assert error.interactive_parser is not None
+    accepted = acceptable(error.interactive_parser)
+    if isinstance(error, UnexpectedCharacters):
+        offset = piece.start + error.pos_in_stream  # type: ignore[operator]  # typed as None
+    elif isinstance(error, UnexpectedToken) and error.token.type != "$END":
+        offset = piece.start + (error.token.start_pos or 0)
+    else:
+        offset = piece.end
+    return Fault(source, piece, offset, accepted)
+
+
+def _broken(source: SourceFile, piece: Piece) -> Broken:
+    """What the piece was, as far as its first words tell."""
+    head = [token for token in piece.tokens[:4] if token.kind is not Kind.NEWLINE]
+
+    def name(token: Token) -> Name:
+        return Name(token.text, source.span(token.start, token.end))
+
+    kind = name(head[0]) if head and head[0].kind is Kind.WORD else None
+    named: Name | None = None
+    if kind is not None and len(head) > 1 and head[1].kind is Kind.WORD:
+        named = name(head[1]) if head[1].text != "extends" else None
+    elif kind is not None and kind.text == "import" and len(head) > 3 and head[2].text == "as":
+        named = name(head[3])
+    return Broken(kind, named, source.span(piece.start, piece.end))
+
+
+def _check_edition(source: SourceFile, statements: list[Statement]) -> list[Diagnostic]:
+    problems = []
+    for place, statement in enumerate(statements):
+        if not isinstance(statement, Edition):
+            continue
+        if place > 0:
+            first = isinstance(statements[0], Edition)
+            advice = "delete this one" if first else "move it to the top of the file"
+            problems.append(MisplacedEdition(statement.span, advice).diagnostic())
+        elif statement.number.value != EDITION:
+            span = statement.number.span
+            fix = Fix("write edition 1", span, str(EDITION))
+            problems.append(OtherEdition(span, span.text).diagnostic(fix=fix))
+    if not problems and not _starts_with_edition(statements):
+        start = 1 if source.text.startswith("\ufeff") else 0
+        place_before = source.span(start, start)
+        fix = Fix("add the edition", place_before, f"kvspec {EDITION}\n\n")
+        problems.append(MissingEdition(place_before).diagnostic(fix=fix))
+    return problems
+
+
+def _starts_with_edition(statements: list[Statement]) -> bool:
+    """A broken `kvspec` line has its own message."""
+    if not statements:
+        return False
+    first = statements[0]
+    if isinstance(first, Broken):
+        return first.kind is not None and first.kind.text == "kvspec"
+    return isinstance(first, Edition)
+
+
+def _hidden_characters(source: SourceFile) -> list[Diagnostic]:
+    """One diagnostic for all of them: a file of noise has thousands."""
+    found = _HIDDEN.search(source.text)
+    if found is None:
+        return []
+    character = found.group()
+    name = unicodedata.name(character, "control character").lower()
+    others = sum(1 for _ in _HIDDEN.finditer(source.text)) - 1
+    span = source.span(found.start(), found.end())
+    message = HiddenCharacter(span, f"{name} U+{ord(character):04X}", str(others or ""))
+    return [message.diagnostic()]

@@ -1,0 +1,369 @@
+"""The report: sections in order, one file, escaped, reachable, the same twice, and on paper."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from html.parser import HTMLParser
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from kvdsl.diagnostics import Diagnostic, Label, Severity
+from kvdsl.plan import Entry, Finding, Plan, Tile, Verdict
+from kvdsl.render.html import SECTIONS, report_html
+from kvdsl.render.listing import pieces
+from kvdsl.render.pdf import PdfUnavailable, report_pdf
+from kvdsl.render.visible import visible
+from tests import sample_plan as sample
+from tests.sample_plan import PLAN
+
+ROOT = Path(__file__).resolve().parent.parent
+HOSTILE = '</style><script>alert("1")</script><img src=x onerror=alert(2)>\u202e\u0007&amp;'
+VOID = {"meta", "br", "link", "img", "input", "wbr", "hr"}
+
+
+class Page(HTMLParser):
+    """What a test asks of a page: tags with attributes, and words."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.open: list[str] = []
+        self.wrong: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(f"</{tag}> at {self.getpos()}")
+
+    def handle_data(self, data: str) -> None:
+        if not {"style", "title"} & set(self.open[-1:]):
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    def values(self, attribute: str) -> list[str]:
+        return [v for _, attrs in self.tags if (v := attrs.get(attribute))]
+
+    @property
+    def headings(self) -> list[int]:
+        return [int(tag[1]) for tag, _ in self.tags if re.fullmatch("h[1-6]", tag)]
+
+
+def second() -> Plan:
+    return replace(PLAN, name="tp16", pictures=(sample.tp16_picture(),), findings=())
+
+
+def bare() -> Plan:
+    """A plan that never came to be: a verdict, and why."""
+    return replace(
+        PLAN,
+        verdict=Verdict("bad", "Does not divide: 8 KV heads over TP=3."),
+        tiles=(), values={}, requirements=(), findings=(), pictures=(), memory=(), cache=(),
+        charts=(), collectives=(), steps=(), comparison=None, sweeps=(), assumptions=(),
+        sources=(), unplanned="tp must divide the KV heads or be divided by them",
+    )  # fmt: skip
+
+
+def hostile() -> Plan:
+    span = PLAN.span
+    finding = Finding(
+        HOSTILE, HOSTILE, Severity.ERROR,
+        Diagnostic(HOSTILE, Severity.ERROR, HOSTILE, Label(span, HOSTILE), (), (HOSTILE,), (HOSTILE,)),
+    )  # fmt: skip
+    return replace(
+        PLAN,
+        name=HOSTILE, doc=HOSTILE, file=HOSTILE, model=HOSTILE, layout=HOSTILE,
+        verdict=Verdict("bad", HOSTILE),
+        tiles=(Tile(HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE),),
+        values={HOSTILE: PLAN.values["kv.tokens"].named(HOSTILE), **PLAN.values},
+        requirements=tuple(replace(r, text=HOSTILE, because=HOSTILE) for r in PLAN.requirements),
+        findings=(finding, replace(finding, waived=HOSTILE)),
+        pictures=tuple(replace(p, caption=HOSTILE, note=HOSTILE) for p in PLAN.pictures),
+        memory=tuple(replace(m, title=HOSTILE, device=HOSTILE) for m in PLAN.memory),
+        charts=tuple(replace(c, title=HOSTILE, x_label=HOSTILE) for c in PLAN.charts),
+        assumptions=(Entry(HOSTILE, HOSTILE, HOSTILE, f"https://example.org/{HOSTILE}", None),),
+        texts=((HOSTILE, f"# {HOSTILE}\n"), *PLAN.texts),
+    )  # fmt: skip
+
+
+@cache
+def report(name: str = "one") -> str:
+    plans = {"one": [PLAN], "two": [PLAN, second()], "bare": [bare()], "hostile": [hostile()]}
+    return report_html(plans[name], "0.1.0")
+
+
+REPORTS = ("one", "two", "bare", "hostile")
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_page_is_well_formed_and_its_headings_are_in_order(name: str) -> None:
+    page = Page(report(name))
+    assert page.wrong == [] and page.open == []
+    assert page.headings.count(1) == 1 and page.headings[0] == 1
+    jumps = [(a, b) for a, b in zip(page.headings, page.headings[1:], strict=False) if b > a + 1]
+    assert jumps == []
+    assert ("html", {"lang": "en"}) in page.tags
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_every_link_inside_leads_somewhere_and_every_id_is_one(name: str) -> None:
+    page = Page(report(name))
+    ids = page.values("id")
+    assert sorted({i for i in ids if ids.count(i) > 1}) == []
+    inside = [href[1:] for href in page.values("href") if href.startswith("#")]
+    assert inside
+    assert [href for href in inside if href not in ids] == []
+    labels = [i for value in page.values("aria-labelledby") for i in value.split()]
+    assert [i for i in labels if i not in ids] == []
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_page_fetches_nothing_and_runs_nothing(name: str) -> None:
+    text, page = report(name), Page(report(name))
+    assert {tag for tag, _ in page.tags} & {"script", "link", "iframe", "object", "img"} == set()
+    assert [k for _, attrs in page.tags for k in attrs if k.startswith("on")] == []
+    assert page.values("src") == []
+    assert set(re.findall(r"url\(\s*['\"]?([a-z]+:|#)", text)) <= {"data:", "#"}
+    assert "@import" not in text
+    fetched = [a for tag, attrs in page.tags if tag != "a" for a in attrs.values() if a]
+    assert [a for a in fetched if re.match(r"(https?:)?//", a) and "w3.org" not in a] == []
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_every_picture_has_a_title_and_words_for_those_who_cannot_see_it(name: str) -> None:
+    page = Page(report(name))
+    pictures = [attrs for tag, attrs in page.tags if tag == "svg"]
+    assert len(pictures) == sum(tag == "desc" for tag, _ in page.tags)
+    assert all(p.get("role") == "img" and p.get("aria-labelledby") for p in pictures)
+
+
+def test_sections_stand_in_the_order_of_a_decision() -> None:
+    page = Page(report())
+    ids = page.values("id")
+    wanted = [key for key, _, filled in SECTIONS if filled(PLAN)]
+    assert [i for i in ids if i in wanted] == wanted
+    assert wanted[:4] == ["verdict", "requirements", "findings", "placement"]
+    assert ids.index("spec") > ids.index("sources")
+    shown = [attrs["href"] for tag, attrs in page.tags if tag == "a" and attrs.get("href")]
+    assert [f"#{key}" for key in wanted] == [h for h in shown if h and h[1:] in wanted]
+
+
+def test_a_section_without_content_is_left_out() -> None:
+    page = Page(report("bare"))
+    assert set(page.values("id")) & {key for key, *_ in SECTIONS} == {"verdict"}
+    assert "tp must divide the KV heads" in page.text
+
+
+def test_figures_are_rounded_for_people_and_exact_on_hover() -> None:
+    text = report()
+    assert 'title="45234163200 B">45.23\N{NO-BREAK SPACE}GB' in text
+    assert "20,610,809,856" in text  # the memory table
+    assert "19.195" in text  # the same in GiB
+
+
+def test_findings_requirements_and_derivations_point_into_the_spec() -> None:
+    text = report()
+    line = sample.TEXT[: sample.TEXT.index("require kv.tokens")].count("\n") + 1
+    assert text.count(f'href="#L1-{line}"') >= 3  # the requirement, the finding, the line itself
+    page = Page(text)
+    assert "floor(45.23 GB / 32,256 B/tok)" in page.text
+    assert "derived above" in page.text
+    assert "NVIDIA H100 data sheet" in page.text
+
+
+def test_an_alternative_shows_what_it_gains_and_what_would_flip_it() -> None:
+    text = Page(report()).text
+    assert "1,402,348 tok → 2,804,697 tok 2.00×" in text
+    assert "What would flip this: Keep bf16" in text
+    assert "the router balances long-context ranks" in text
+
+
+def test_the_best_of_each_row_is_marked_and_ties_all_are() -> None:
+    rows = re.findall(r"<tr><th scope=\"row\">copies <.*?</tr>", report(), re.DOTALL)
+    assert len(rows) == 1
+    assert rows[0].count("best</span>") == 2
+
+
+def test_what_a_user_wrote_can_neither_break_the_page_nor_hide() -> None:
+    text = report("hostile")
+    page = Page(text)
+    assert "<script" not in text and "<img" not in text
+    assert "\u202e" not in text and "\u0007" not in text
+    assert "<U+202E><U+0007>" in page.text
+    assert text.count("</style>") == 1
+
+
+def test_invisible_signs_are_spelt_out_and_others_kept() -> None:
+    assert visible("a\u202eb\x00\u200b\ufeff") == "a<U+202E>b<U+0000><U+200B><U+FEFF>"
+    kept = "äµ→ 中文 العربية 👩\u200d🔬\n\tx"
+    assert visible(kept) == kept
+
+
+@pytest.mark.parametrize(
+    "line", [*sample.TEXT.splitlines(), '"open', "a#b", "## doc", "€ = 1.5e3 % x"]
+)
+def test_a_highlighted_line_is_the_line(line: str) -> None:
+    assert "".join(text for _, text in pieces(line)) == line
+
+
+def test_the_same_plan_gives_the_same_bytes_under_another_hash_seed(tmp_path: Path) -> None:
+    code = (
+        "import sys; from tests.test_report import PLAN, second; "
+        "from kvdsl.render.html import report_html; "
+        "sys.stdout.buffer.write(report_html([PLAN, second()], '0.1.0').encode())"
+    )
+    made = [
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)},
+        ).stdout
+        for seed in ("1", "2")
+    ]  # fmt: skip
+    assert made[0] == made[1]
+    assert made[0].decode() == report("two")
+
+
+def test_a_report_needs_a_plan() -> None:
+    with pytest.raises(ValueError, match="needs a plan"):
+        report_html([], "0.1.0")
+
+
+# --- in a browser ------------------------------------------------------------------------------
+
+MEASURE = """<!doctype html><body><script>
+const widths = %s, found = [];
+const text = atob("%s");
+const bytes = Uint8Array.from(text, c => c.charCodeAt(0));
+const page = new TextDecoder().decode(bytes);
+for (const width of widths) {
+  const frame = document.createElement("iframe");
+  frame.style = `width:${width}px;height:800px;border:0`;
+  document.body.append(frame);
+  frame.contentDocument.open(); frame.contentDocument.write(page); frame.contentDocument.close();
+  const root = frame.contentDocument.documentElement;
+  found.push([width, frame.clientWidth, root.scrollWidth]);
+}
+document.title = JSON.stringify(found);
+</script>"""
+
+
+def _browser() -> str | None:
+    return shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.mark.skipif(_browser() is None, reason="no browser here")
+@pytest.mark.parametrize("name", ["two", "hostile"])
+def test_no_page_is_wider_than_its_screen(name: str, tmp_path: Path) -> None:
+    from base64 import b64encode
+
+    page = tmp_path / "measure.html"
+    packed = b64encode(report(name).encode()).decode()
+    page.write_text(MEASURE % ("[360, 768, 1440]", packed), encoding="utf-8")
+    browser = _browser()
+    assert browser is not None
+    flags = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--dump-dom")
+    own = f"--user-data-dir={tmp_path / 'profile'}"
+    run = subprocess.run(
+        [browser, *flags, "--disable-background-networking", own, page.as_uri()],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    title = re.search(r"<title>(\[.*?\])</title>", run.stdout)
+    assert title, run.stderr[-2000:]
+    measured = json.loads(title[1])
+    assert len(measured) == 3
+    assert [(w, wide) for w, seen, wide in measured if wide > seen or seen != w] == []
+
+
+# --- on paper ----------------------------------------------------------------------------------
+
+
+@cache
+def paper(name: str = "one") -> bytes:
+    try:
+        return report_pdf(report(name))
+    except PdfUnavailable as missing:
+        pytest.skip(str(missing))
+
+
+def _titles(outline: object) -> Iterator[str]:
+    assert isinstance(outline, list)
+    for item in outline:
+        if isinstance(item, list):
+            yield from _titles(item)
+        else:
+            yield item.title
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_pdf_has_pages_contents_bookmarks_and_its_own_fonts() -> None:
+    import pypdf
+
+    reader = pypdf.PdfReader(BytesIO(paper()))
+    assert 5 < len(reader.pages) < 20
+    first = reader.pages[0].extract_text()
+    assert "Contents" in first and "Assumptions and sources" in first
+    assert re.search(r"Memory[ .]+\d", first)
+    assert "Capacity report" in first
+    last = reader.pages[-1].extract_text()
+    assert "llama_405b" in last and f"{len(reader.pages)} / {len(reader.pages)}" in last
+    titles = list(_titles(reader.outline))
+    assert titles[:4] == ["llama_405b", "Verdict", "Requirements", "Findings"][: len(titles[:4])]
+    assert "Derivations" in titles
+    links = [a for page in reader.pages for a in page.get("/Annots", ())]
+    assert len(links) > 20
+    fonts = {}
+    for page in reader.pages:
+        for font in page["/Resources"]["/Font"].values():
+            inner = font.get_object()["/DescendantFonts"][0].get_object()
+            fonts[inner["/BaseFont"]] = inner["/FontDescriptor"]
+    assert all(f.get("/FontFile2") or f.get("/FontFile3") for f in fonts.values())
+    assert any("Inter" in name for name in fonts) and any("JetBrains" in name for name in fonts)
+    assert [n for n in fonts if "Inter" not in n and "JetBrains" not in n] == []
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_hostile_plan_still_prints() -> None:
+    import pypdf
+
+    assert len(pypdf.PdfReader(BytesIO(paper("hostile"))).pages) > 3
+
+
+def test_the_same_page_gives_the_same_pdf() -> None:
+    assert report_pdf(report("bare")) == report_pdf(report("bare"))
+
+
+def test_without_pango_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    import builtins
+
+    real = builtins.__import__
+
+    def fails(name: str, *rest: object, **more: object) -> object:
+        if name == "weasyprint":
+            raise OSError("cannot load library 'libpango-1.0-0'")
+        return real(name, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(builtins, "__import__", fails)
+    with pytest.raises(PdfUnavailable, match="libpango-1.0-0 libpangoft2-1.0-0"):
+        report_pdf("<p>")
