@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kvdsl.formulas import Term
 from kvdsl.plan import Column, Comparison
-from kvdsl.units import Quantity, grouped
+from kvdsl.units import Quantity, grouped, shown
 
 ROWS: tuple[tuple[str, str, bool], ...] = (
     ("kv.tokens", "KV tokens", True),
@@ -62,21 +62,19 @@ def compare(candidates: Sequence[Candidate]) -> Comparison | None:
         )
         for c in candidates
     )
-    best = {name: _best(columns, name, more) for name, _, more in rows}
+    best = {name: _best(columns, name, more=more) for name, _, more in rows}
     return Comparison(columns, rows, best, _flips(columns))
 
 
-def _best(columns: Sequence[Column], name: str, more: bool) -> tuple[int, ...]:
-    found = [
-        (i, float(c.values[name].value)) for i, c in enumerate(columns) if name in c.values and c.fits
-    ]
+def _best(columns: Sequence[Column], name: str, *, more: bool) -> tuple[int, ...]:
+    found = [(i, c.values[name]) for i, c in enumerate(columns) if name in c.values and c.fits]
     if len(found) < 2:
         return ()
-    values = [v for _, v in found]
-    target = max(values) if more else min(values)
-    if all(v == target for v in values):
-        return ()
-    return tuple(i for i, v in found if v == target)
+    pick = max if more else min
+    target = shown(pick((q for _, q in found), key=lambda q: q.value))
+    # A tie is what a reader sees as one: equal as printed.
+    best = tuple(i for i, q in found if shown(q) == target)
+    return () if len(best) == len(found) else best
 
 
 def _flips(columns: Sequence[Column]) -> str:
@@ -91,8 +89,8 @@ def _flips(columns: Sequence[Column]) -> str:
     more = _times(holds.values["kv.tokens"], fast.values["kv.tokens"])
     faster = _times(holds.values["decode.tpot"], fast.values["decode.tpot"])
     return (
-        f"{holds.name} holds {more} the tokens of {fast.name}; {fast.name} takes 1/{faster[:-1]} "
-        f"of its time a token. The order turns where the cache does not bind and latency does."
+        f"{holds.name} holds {more} the tokens of {fast.name}, and takes {faster} its time a "
+        f"token. The order turns where the cache does not bind and latency does."
     )
 
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kvdsl.diagnostics import Diagnostic, Report
 from kvdsl.formulas import Term
-from kvdsl.plan import Plan
-from kvdsl.planning.build import build
 from kvdsl.placement.tensors import Uncounted
-from kvdsl.planning.deploy import Outcome, outcome, uncounted
-from kvdsl.planning.models import model_values
-from kvdsl.planning.sweeps import sweeps
+from kvdsl.planning.deploy import outcome, uncounted
 from kvdsl.project.loader import Project, load, load_text
 from kvdsl.resolve.changes import Change
 from kvdsl.resolve.resolver import Resolver
 from kvdsl.source import SourceFile
 from kvdsl.spec.model import Model
+
+if TYPE_CHECKING:
+    from kvdsl.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,7 @@ class Answer:
     known: tuple[str, ...] = ()
 
 
-def compile_path(
-    path: str, changes: Sequence[Change] = (), only: str | None = None
-) -> Compilation:
+def compile_path(path: str, changes: Sequence[Change] = (), only: str | None = None) -> Compilation:
     """Compiles a file (`-` is the standard input). `only` names one deployment; `changes` are
     overrides from outside."""
     return _compiled(load(path), changes, only)
@@ -61,6 +59,10 @@ def compile_text(
 
 
 def _compiled(project: Project, changes: Sequence[Change], only: str | None) -> Compilation:
+    # A check makes no plan: what only plans need is imported here.
+    from kvdsl.planning.build import build
+    from kvdsl.planning.sweeps import sweeps
+
     resolver = Resolver(project)
     found: list[Diagnostic] = list(resolver.check())
     plans = []
@@ -83,30 +85,39 @@ def _sources(project: Project) -> tuple[SourceFile, ...]:
     return tuple(file.source for file in (project.main, *rest))
 
 
-def check_path(path: str) -> Report:
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a check found, how many requirements it judged and how many hold, and the files that
+    it read, the catalog's apart."""
+
+    report: Report
+    asked: int = 0
+    held: int = 0
+    read: tuple[SourceFile, ...] = ()
+
+
+def check_path(path: str) -> Checked:
     """What `check` tells: no comparison, charts or pictures are made."""
     return _checked(load(path))
 
 
-def check_text(text: str, name: str = "<text>") -> Report:
+def check_text(text: str, name: str = "<text>") -> Checked:
     return _checked(load_text(text, name))
 
 
-def _checked(project: Project) -> Report:
+def _checked(project: Project) -> Checked:
     resolver = Resolver(project)
     found: list[Diagnostic] = list(resolver.check())
-    for made in _outcomes(resolver):
-        found.extend(made.diagnostics)
-    return Report.of(found)
-
-
-def _outcomes(resolver: Resolver) -> list[Outcome]:
-    made = []
+    asked = held = 0
     for name in resolver.concrete("deployment"):
         deployment, _ = resolver.deployment(name)
-        if deployment is not None:
-            made.append(outcome(deployment))
-    return made
+        if deployment is None:
+            continue
+        made = outcome(deployment)
+        found.extend(made.diagnostics)
+        asked += sum(one.result.status != "skipped" for one in made.judged)
+        held += sum(one.result.status == "holds" for one in made.judged)
+    return Checked(Report.of(found), asked, held, _sources(project))
 
 
 def ask(
@@ -114,6 +125,8 @@ def ask(
 ) -> Answer:
     """The value of a dotted name: `llama_405b.kv.tokens`, `models.deepseek_v3.parameters`, or all
     values of `llama_405b`."""
+    from kvdsl.planning.models import model_values
+
     resolver = Resolver(load(path))
     head, kind = _declared(resolver, dotted)
     faults = Report.of(resolver.check())
@@ -153,3 +166,43 @@ def _answer(report: Report, values: Mapping[str, Term], rest: str) -> Answer:
     if not rest:
         return Answer(report, values=values)
     return Answer(report, values.get(rest), {}, tuple(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The placement graphs of a file as text, by deployment and pool; `known` are deployments."""
+
+    report: Report
+    texts: tuple[tuple[str, str], ...] = ()
+    known: tuple[str, ...] = ()
+
+
+def graph(
+    path: str,
+    name: str | None = None,
+    form: str = "dot",
+    changes: Sequence[Change] = (),
+    *,
+    expanded: bool = False,
+) -> Drawn:
+    """The placement graph of one deployment, or of all. Raises GraphTooLarge (expanded)."""
+    from kvdsl.placement.graph import graph as placement_graph
+    from kvdsl.placement.graph_forms import FORMS
+
+    resolver = Resolver(load(path))
+    found: list[Diagnostic] = list(resolver.check())
+    texts = []
+    for each in resolver.concrete("deployment"):
+        if name is not None and each != name:
+            continue
+        deployment, faults = resolver.deployment(each, changes)
+        found.extend(faults)
+        if deployment is None:
+            continue
+        made = outcome(deployment)
+        found.extend(made.diagnostics)
+        for pool, estimate in made.estimates.items():
+            title = f"{each}.{pool}" if pool else each
+            drawn = placement_graph(estimate.placement, expanded=expanded)
+            texts.append((title, FORMS[form](drawn)))
+    return Drawn(Report.of(found), tuple(texts), resolver.concrete("deployment"))

@@ -199,7 +199,7 @@ class StepBar:
     whole: Quantity
     roofline: str
     limits: tuple[tuple[str, Quantity], ...] = ()
-    """The roofline's roofs as times to set beside the stack: bytes over bandwidth, work over peak."""
+    """The roofline's roofs as times beside the stack: bytes over bandwidth, work over peak."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Requirements: `require` and `expect` judged against a plan's values.
 
 Comes in: requirements, whose expressions ask names of the vocabulary, and the terms that answer
-them. Goes out: results with value, bound, margin and the largest terms. Not its job: the dimensions,
+them. Goes out: results with value, bound, margin and the largest terms. Not its job: dimensions,
 which the resolver has checked, and matching a wrong claim with its derivation (claims).
 """
 
@@ -235,9 +235,7 @@ def _judged(
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-def _sides(
-    about: Expr, seen: Evaluation
-) -> tuple[Quantity | None, Quantity | None, str, str]:
+def _sides(about: Expr, seen: Evaluation) -> tuple[Quantity | None, Quantity | None, str, str]:
     """Value, bound, the asked name and the operator, with the asked name on the left."""
     if isinstance(about, Within):
         left, right, operator = about.value, about.target, "within"
@@ -285,7 +283,9 @@ def _apart(value: Quantity, bound: Quantity) -> str:
     gap: Value = value.value - bound.value
     size = Quantity(gap if gap > 0 else -gap, value.dimension)
     word = "above" if gap > 0 else "below"
-    share = f" ({grouped(abs(float(gap)) / abs(float(bound.value)) * 100)} %)" if bound.value else ""
+    share = (
+        f" ({grouped(abs(float(gap)) / abs(float(bound.value)) * 100)} %)" if bound.value else ""
+    )
     return f"{shown(size)}{share} {word}"
 
 
@@ -309,5 +309,3 @@ def largest_terms(term: Term, most: int = 3) -> tuple[Term, ...]:
 def constant(label: str, value: Quantity) -> Term:
     """An input of the plan as a term, for requirements that ask it by path."""
     return Term(label, value.value, value.dimension, basis="spec")
-
-

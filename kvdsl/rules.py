@@ -52,7 +52,7 @@ class Rule:
         return inspect.cleandoc("\n".join(lines[start : min(ends, default=len(lines))]))
 
 
-def rule(
+def rule(  # noqa: PLR0913 - each is a part of the rule, and most are named
     code: str,
     name: str,
     severity: Severity,

@@ -316,6 +316,8 @@ def shown(quantity: Quantity) -> str:
         return grouped(quantity.value) + suffix
     size: Value = abs(quantity.value)  # type: ignore[assignment]
     name = next((n for n in ladder if size >= _factor(n)), ladder[-1])
+    if not size and quantity.unit in ladder:
+        name = quantity.unit
     number = quantity.in_unit(name)
     if isinstance(number, Fraction):
         number = float(number)

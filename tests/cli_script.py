@@ -8,7 +8,8 @@ A script is one text. Words for its reader come first, then commands with their 
     ? 1                                     the exit code, where it is not 0
     -- a.kvspec --                          a file, up to the next such line
 
-`{version}` stands for kvdsl's version, and a line `| ...` or `! ...` for any lines.
+`{version}` stands for kvdsl's version, `...` alone for any lines of that stream, and at
+the end of a line for the rest of it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import io
 import re
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,17 +78,26 @@ def written(script: Script, outputs: list[list[str]]) -> str:
     for command, output in zip(script.commands, outputs, strict=True):
         parts += [f"$ {command.line}", *output, ""]
     for name, text in script.files:
-        parts += [f"-- {name} --", text.removesuffix("\n")]
+        parts += [f"-- {name} --", *text.splitlines()]
     return "\n".join(parts) + "\n"
 
 
 def same(expected: tuple[str, ...], output: list[str]) -> bool:
     """Whether the output is as expected, where `...` stands for any lines of its stream."""
-    pattern = "".join(
-        rf"(?:{re.escape(line[0])}[^\n]*\n)*" if line[2:] == ANY else re.escape(line) + r"\n"
-        for line in expected
-    )
+    pattern = "".join(map(_pattern, expected))
     return re.fullmatch(pattern, "".join(f"{line}\n" for line in output)) is not None
+
+
+def open_ended(command: Command) -> bool:
+    return any(line.endswith(ANY) for line in command.expected)
+
+
+def _pattern(line: str) -> str:
+    if line[2:] == ANY:
+        return rf"(?:{re.escape(line[0])}[^\n]*\n)*"
+    if line.endswith(ANY):
+        return re.escape(line.removesuffix(ANY)) + r"[^\n]*\n"
+    return re.escape(line) + r"\n"
 
 
 def run(line: str, patch: pytest.MonkeyPatch) -> list[str]:
@@ -105,7 +115,8 @@ def run(line: str, patch: pytest.MonkeyPatch) -> list[str]:
     patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
     patch.setattr(sys, "stdout", out)
     patch.setattr(sys, "stderr", err)
-    code = {"kvdsl": main, "cat": _cat, "ls": _ls}[words[0]](words[1:])
+    commands: dict[str, Callable[[list[str]], int]] = {"kvdsl": main, "cat": _cat, "ls": _ls}
+    code = commands[words[0]](words[1:])
     lines = [*_marked("|", out.getvalue()), *_marked("!", err.getvalue())]
     return [*lines, f"? {code}"] if code else lines
 

@@ -198,7 +198,10 @@ FINDINGS = (
             "Cache in fp8",
             "kv = formats.fp8",
             (
-                Change("kv.tokens", "KV tokens", Quantity(1_402_348, TOKENS), Quantity(2_804_697, TOKENS)),
+                Change(
+                    "kv.tokens", "KV tokens",
+                    Quantity(1_402_348, TOKENS), Quantity(2_804_697, TOKENS),
+                ),
                 Change("decode.tpot", "time of a token", ms(29.1), ms(24.2)),
             ),
         ),
@@ -208,13 +211,18 @@ FINDINGS = (
         "KV131",
         "pipeline-bubbles",
         Severity.INFO,
-        Diagnostic("KV131", Severity.INFO, "stage 1 waits for stage 0 at fewer than 2 requests", Label(at("pp = 2"))),
+        Diagnostic(
+            "KV131", Severity.INFO, "stage 1 waits for stage 0 at fewer than 2 requests",
+            Label(at("pp = 2")),
+        ),
     ),
     Finding(
         "KV108",
         "unbalanced-ranks",
         Severity.WARNING,
-        Diagnostic("KV108", Severity.WARNING, "ranks differ by 4 %", Label(at("concurrency = 128 req"))),
+        Diagnostic(
+            "KV108", Severity.WARNING, "ranks differ by 4 %", Label(at("concurrency = 128 req"))
+        ),
         waived="the router balances long-context ranks",
     ),
 )  # fmt: skip
@@ -223,7 +231,8 @@ FINDINGS = (
 def _node(number: int) -> Box:
     cells = tuple(
         Cell(
-            number * 8 + i, f"tp{i} pp{number}", (f"KV head {i}", f"layers {number * 63}–{number * 63 + 62}"),
+            number * 8 + i, f"tp{i} pp{number}",
+            (f"KV head {i}", f"layers {number * 63}–{number * 63 + 62}"),
             0, number, 0, f"{number}.{i}", "",
         )
         for i in range(8)
@@ -326,7 +335,7 @@ STEP = StepBar(
         Segment("collectives", "collective", ms(3.1)),
     ),
     ms(28.1),
-    "Bound by memory: at 128 requests a step does 79 FLOP for each byte read; an H100 turns at 591.",
+    "Bound by memory: a step does 79 FLOP for each byte read; an H100 turns at 591.",
     (("bytes read over bandwidth", ms(25.0)), ("work over peak", ms(6.6))),
 )
 
@@ -341,7 +350,10 @@ CHARTS = (
         "cache.capacity", "Requests that fit, over their length",
         "Requests fall as one over length: 1,402 at 1,000 tok, 175 at 8,000 tok, 10 at 128,000.",
         "Request length", "tok", "Requests in flight", "req",
-        (_curve("tp8_pp2", 1_402_348, main=True), _curve("tp16", 701_174), _curve("two_tp8", 615_956)),
+        (
+            _curve("tp8_pp2", 1_402_348, main=True), _curve("tp16", 701_174),
+            _curve("two_tp8", 615_956),
+        ),
         ((8000.0, "workload: 8,000 tok"),), True, True,
     ),
     Chart(
@@ -359,12 +371,18 @@ COMPARISON = Comparison(
     (
         Column(
             "tp8_pp2", "tp = 8; pp = 2",
-            {"kv.tokens": Quantity(1_402_348, TOKENS), "kv.copies": Quantity(1), "decode.tpot": ms(28.1)},
+            {
+                "kv.tokens": Quantity(1_402_348, TOKENS), "kv.copies": Quantity(1),
+                "decode.tpot": ms(28.1),
+            },
             ("KV112",), True, True,
         ),
         Column(
             "tp16", "tp = 16",
-            {"kv.tokens": Quantity(701_174, TOKENS), "kv.copies": Quantity(2), "decode.tpot": ms(43.0)},
+            {
+                "kv.tokens": Quantity(701_174, TOKENS), "kv.copies": Quantity(2),
+                "decode.tpot": ms(43.0),
+            },
             ("KV101", "KV104"), True, note="TP group leaves its node",
         ),
         Column(
@@ -372,7 +390,10 @@ COMPARISON = Comparison(
             {"kv.tokens": Quantity(615_956, TOKENS), "kv.copies": Quantity(1)}, (), True,
         ),
     ),
-    (("kv.tokens", "KV tokens", True), ("kv.copies", "copies", False), ("decode.tpot", "time of a token", False)),
+    (
+        ("kv.tokens", "KV tokens", True), ("kv.copies", "copies", False),
+        ("decode.tpot", "time of a token", False),
+    ),
     {"kv.tokens": (0,), "kv.copies": (0, 2), "decode.tpot": (0,)},
     "Below 12 requests in flight tp16 is faster: it reads half the weights a step.",
 )  # fmt: skip
@@ -419,7 +440,8 @@ PLAN = Plan(
     memory=(_memory(0, 1_402_348, 0.262668288), _memory(1, 1_402_348, 0.262668288)),
     cache=(
         CacheRow(
-            "", "attention", "GQA, 8 KV heads of 128", 126, "2 x 8 x 128 values of bf16", "with every token",
+            "", "attention", "GQA, 8 KV heads of 128", 126, "2 x 8 x 128 values of bf16",
+            "with every token",
             Quantity(516_096, BYTES_PER_TOKEN), Quantity(32_256, BYTES_PER_TOKEN), Quantity(1),
         ),
     ),
@@ -430,7 +452,7 @@ PLAN = Plan(
     sweeps=(SWEEP,),
     assumptions=(
         Entry("activations", "bf16", "nobody wrote a format", "language: deployment", None),
-        Entry("time", "ideal", "no engine: efficiencies 1, no overheads", "language: deployment", None),
+        Entry("time", "ideal", "no engine: efficiencies 1", "language: deployment", None),
     ),
     sources=(
         Entry(

@@ -29,7 +29,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("placement",),
     ("costs",),
     ("checks",),
-    ("plan", "requirements", "comparison", "search"),
+    ("plan", "requirements", "comparison", "planning", "search"),
     ("engines", "render"),
     ("pipeline",),
     ("cli", "lsp"),

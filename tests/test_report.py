@@ -14,6 +14,7 @@ from functools import cache
 from html.parser import HTMLParser
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,7 +91,8 @@ def hostile() -> Plan:
     span = PLAN.span
     finding = Finding(
         HOSTILE, HOSTILE, Severity.ERROR,
-        Diagnostic(HOSTILE, Severity.ERROR, HOSTILE, Label(span, HOSTILE), (), (HOSTILE,), (HOSTILE,)),
+        Diagnostic(HOSTILE, Severity.ERROR, HOSTILE, Label(span, HOSTILE), (), (HOSTILE,),
+                   (HOSTILE,)),
     )  # fmt: skip
     return replace(
         PLAN,
@@ -120,8 +122,10 @@ REPORTS = ("one", "two", "bare", "hostile")
 @pytest.mark.parametrize("name", REPORTS)
 def test_a_page_is_well_formed_and_its_headings_are_in_order(name: str) -> None:
     page = Page(report(name))
-    assert page.wrong == [] and page.open == []
-    assert page.headings.count(1) == 1 and page.headings[0] == 1
+    assert page.wrong == []
+    assert page.open == []
+    assert page.headings.count(1) == 1
+    assert page.headings[0] == 1
     jumps = [(a, b) for a, b in zip(page.headings, page.headings[1:], strict=False) if b > a + 1]
     assert jumps == []
     assert ("html", {"lang": "en"}) in page.tags
@@ -209,8 +213,10 @@ def test_the_best_of_each_row_is_marked_and_ties_all_are() -> None:
 def test_what_a_user_wrote_can_neither_break_the_page_nor_hide() -> None:
     text = report("hostile")
     page = Page(text)
-    assert "<script" not in text and "<img" not in text
-    assert "\u202e" not in text and "\u0007" not in text
+    assert "<script" not in text
+    assert "<img" not in text
+    assert "\u202e" not in text
+    assert "\u0007" not in text
     assert "<U+202E><U+0007>" in page.text
     assert text.count("</style>") == 1
 
@@ -316,6 +322,14 @@ def _titles(outline: object) -> Iterator[str]:
             yield item.title
 
 
+def _fonts(reader: Any) -> Iterator[tuple[str, Any]]:
+    """Name and descriptor of every font of a PDF."""
+    for page in reader.pages:
+        for font in page["/Resources"]["/Font"].values():
+            inner = font.get_object()["/DescendantFonts"][0].get_object()
+            yield inner["/BaseFont"], inner["/FontDescriptor"]
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_the_pdf_has_pages_contents_bookmarks_and_its_own_fonts() -> None:
     import pypdf
@@ -323,23 +337,22 @@ def test_the_pdf_has_pages_contents_bookmarks_and_its_own_fonts() -> None:
     reader = pypdf.PdfReader(BytesIO(paper()))
     assert 5 < len(reader.pages) < 20
     first = reader.pages[0].extract_text()
-    assert "Contents" in first and "Assumptions and sources" in first
+    assert "Contents" in first
+    assert "Assumptions and sources" in first
     assert re.search(r"Memory[ .]+\d", first)
     assert "Capacity report" in first
     last = reader.pages[-1].extract_text()
-    assert "llama_405b" in last and f"{len(reader.pages)} / {len(reader.pages)}" in last
+    assert "llama_405b" in last
+    assert f"{len(reader.pages)} / {len(reader.pages)}" in last
     titles = list(_titles(reader.outline))
     assert titles[:4] == ["llama_405b", "Verdict", "Requirements", "Findings"][: len(titles[:4])]
     assert "Derivations" in titles
     links = [a for page in reader.pages for a in page.get("/Annots", ())]
     assert len(links) > 20
-    fonts = {}
-    for page in reader.pages:
-        for font in page["/Resources"]["/Font"].values():
-            inner = font.get_object()["/DescendantFonts"][0].get_object()
-            fonts[inner["/BaseFont"]] = inner["/FontDescriptor"]
+    fonts = dict(_fonts(reader))
     assert all(f.get("/FontFile2") or f.get("/FontFile3") for f in fonts.values())
-    assert any("Inter" in name for name in fonts) and any("JetBrains" in name for name in fonts)
+    assert any("Inter" in name for name in fonts)
+    assert any("JetBrains" in name for name in fonts)
     assert [n for n in fonts if "Inter" not in n and "JetBrains" not in n] == []
 
 
@@ -365,5 +378,5 @@ def test_without_pango_the_message_says_what_to_install(monkeypatch: pytest.Monk
         return real(name, *rest, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(builtins, "__import__", fails)
-    with pytest.raises(PdfUnavailable, match="libpango-1.0-0 libpangoft2-1.0-0"):
+    with pytest.raises(PdfUnavailable, match=r"libpango-1\.0-0 libpangoft2-1\.0-0"):
         report_pdf("<p>")

@@ -95,8 +95,10 @@ def test_a_drawing_is_well_formed_and_speaks_for_itself(name: str) -> None:
     root = ET.fromstring(DRAWINGS[name])
     assert root.get("role") == "img"
     title, desc = root.find(f"{SVG}title"), root.find(f"{SVG}desc")
-    assert title is not None and desc is not None
-    assert title.text and desc.text
+    assert title is not None
+    assert desc is not None
+    assert title.text
+    assert desc.text
     assert root.get("aria-labelledby") == f"{title.get('id')} {desc.get('id')}"
     assert {e.tag for e in root.iter()} & {f"{SVG}script", f"{SVG}foreignObject"} == set()
 
@@ -144,7 +146,8 @@ def test_patterns_and_names_are_the_drawings_own(name: str) -> None:
 def test_what_a_user_wrote_is_words_and_never_markup_or_hidden_marks() -> None:
     drawn = DRAWINGS["hostile"]
     assert "<script>" not in drawn
-    assert "\u202e" not in drawn and "\x00" not in drawn
+    assert "\u202e" not in drawn
+    assert "\x00" not in drawn
     words = "".join(ET.fromstring(drawn).itertext())
     assert "<script>alert(1)</script>" in words
     assert "<U+202E><U+0000>" in words
@@ -193,7 +196,8 @@ def test_no_two_devices_share_a_place_and_none_leaves_its_box(
     leaves = list(_leaves(root))
     assert len(leaves) == device
     for leaf in leaves:
-        assert leaf.x + leaf.width <= root.width and leaf.y + leaf.height <= root.height
+        assert leaf.x + leaf.width <= root.width
+        assert leaf.y + leaf.height <= root.height
     places = sorted((leaf.y, leaf.x, leaf.width) for leaf in leaves)
     for (y, x, width), (next_y, next_x, _) in pairwise(places):
         assert y != next_y or x + width <= next_x
@@ -206,7 +210,8 @@ def test_every_byte_and_every_second_of_a_bar_is_on_paper() -> None:
     for segment in sample.PLAN.memory[0].segments:
         assert segment.label in told
     assert "budget 73.6 GB" in told
-    assert "(GB)" in told and "(ms)" in " ".join(ET.fromstring(DRAWINGS["step"]).itertext())
+    assert "(GB)" in told
+    assert "(ms)" in " ".join(ET.fromstring(DRAWINGS["step"]).itertext())
 
 
 def test_many_small_pieces_are_told_by_hover_where_labels_have_no_room() -> None:
@@ -289,7 +294,7 @@ def test_labels_are_moved_apart_and_kept_inside(labels: list[tuple[float, float]
     ends = [(p - s / 2, p + s / 2) for p, s in zip(places, sizes, strict=True)]
     assert all(a[1] <= b[0] + 1e-6 for a, b in pairwise(ends))
     if sum(sizes) <= 900:
-        assert all(-1e-6 <= start and end <= 900 + 1e-6 for start, end in ends)
+        assert all(start >= -1e-6 and end <= 900 + 1e-6 for start, end in ends)
 
 
 @given(st.text(max_size=60), st.floats(0, 300))

@@ -265,7 +265,9 @@ def _inside(study: Study, cost: CollectiveCost) -> Suggestion | None:
     if found is None or not found.fits:
         return None
     title = f"TP={other.size} x PP={other.pp}"
-    return Suggestion(title, other.text(), found, ("kv.tokens", "decode.collectives", "decode.tpot"))
+    return Suggestion(
+        title, other.text(), found, ("kv.tokens", "decode.collectives", "decode.tpot")
+    )
 
 
 RULES: tuple[Rule, ...] = (too_few_devices, idle_devices, unjoined_group, tp_crosses_node)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kvdsl.checks import attention, budget, claims, domains, load, stages
+from kvdsl.checks import budget, claims, domains, heads, latent, load, stages
 from kvdsl.checks.study import Fact, Fill, Study
 from kvdsl.costs.estimate import Estimate, estimate
 from kvdsl.diagnostics import Diagnostic, Label, Severity
@@ -21,7 +21,8 @@ from kvdsl.units import Quantity, grouped, shown
 RULES: tuple[Rule, ...] = tuple(
     sorted(
         (
-            *attention.RULES,
+            *heads.RULES,
+            *latent.RULES,
             *stages.RULES,
             *domains.RULES,
             *budget.RULES,
@@ -88,10 +89,10 @@ def _settled(fired: Sequence[Fired]) -> tuple[Fired, ...]:
     silenced = {code for f in fired for code in f.rule.silences}
     softened = {code for f in fired for code in f.rule.softens}
     kept = [f for f in fired if f.rule.code not in silenced]
-    return tuple(
-        replace(f, severity=Severity.INFO) if f.rule.code in softened else f for f in kept
-    )
+    return tuple(replace(f, severity=Severity.INFO) if f.rule.code in softened else f for f in kept)
 
+
+FLIPS = "this flips with: "
 
 # --- wording -----------------------------------------------------------------------------------
 
@@ -101,9 +102,9 @@ def worded(rule: Rule, fact: Fact, severity: Severity | None = None) -> Diagnost
     fills = {name: _printed(value) for name, value in fact.fills.items()}
     helps = list(_texts(rule.helps, fills))
     if fact.suggestion is not None:
-        helps.insert(0, _advice(fact))
+        helps.insert(0, advice(fact))
     if rule.flips:
-        helps.append("this flips with: " + _text(rule.flips, fills))
+        helps.append(FLIPS + _text(rule.flips, fills))
     return Diagnostic(
         rule.code,
         severity or rule.severity,
@@ -135,7 +136,7 @@ def _texts(templates: Sequence[str], fills: Mapping[str, str]) -> tuple[str, ...
     return tuple(texts)
 
 
-def _advice(fact: Fact) -> str:
+def advice(fact: Fact) -> str:
     """The alternative in one line: what to write, and what it gives."""
     made = fact.suggestion
     if made is None:
@@ -145,5 +146,3 @@ def _advice(fact: Fact) -> str:
         if name in made.estimate.values:
             gains.append(f"{name} {shown(made.estimate.values[name].quantity)}")
     return f"{made.title} gives " + ", ".join(gains)
-
-

@@ -51,9 +51,9 @@ def uneven_experts(study: Study) -> Iterator[Fact]:
         whole = part.experts + experts.redundant
         if whole % experts.ep:
             legal = [d for d in range(1, part.experts + 1) if part.experts % d == 0]
-            near = [d for d in legal if d < experts.ep][-1:] + [
-                d for d in legal if d > experts.ep
-            ][:1]
+            near = [d for d in legal if d < experts.ep][-1:] + [d for d in legal if d > experts.ep][
+                :1
+            ]
             yield Fact(
                 study.subject.place("layout"),
                 {

@@ -16,9 +16,13 @@ from kvdsl.placement.degrees import Degrees
 from kvdsl.placement.placement import Placement
 from kvdsl.placement.subject import Subject
 from kvdsl.source import Span
+from kvdsl.spec.model import Gqa, Mla, Softmax
 from kvdsl.units import Quantity
 
 Fill = Quantity | int | str
+
+CACHE_VALUES = ("kv.tokens", "kv.bytes_per_token_per_gpu", "kv.copies", "memory.weights")
+"""What a layout that stores the cache otherwise is compared by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +90,9 @@ class Study:
     def room_of(self, subject: Subject) -> Estimate:
         """Memory alone of another subject."""
         return memory_estimate(subject)
+
+
+def softmax_parts(study: Study) -> list[tuple[str, Softmax]]:
+    """The model's attention parts whose cache grows."""
+    parts = study.subject.model.parts
+    return [(name, part) for name, part in parts.items() if isinstance(part, Gqa | Mla)]

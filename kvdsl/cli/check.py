@@ -32,12 +32,15 @@ def command(console: Console, files: tuple[str, ...], outputs: tuple[Output, ...
 
     asked = outputs_or(outputs, "full")
     paths = spec_paths(files)
-    report = united(check_path(path) for path in paths)
+    checked = [check_path(path) for path in paths]
+    report = united(each.report for each in checked)
     for output in asked:
         paint = console.data_paint if output.path is None else PLAIN
         text = report_text(report, output.form, console.columns, paint)
         deliver(console, [output], {output.form: text})
-    console.say(_closing(report, len(paths), console.talk_paint))
+    asked_of, held = sum(c.asked for c in checked), sum(c.held for c in checked)
+    closing = f"{tally(report) or 'no findings'} in {counted(len(paths), 'file')}"
+    console.say(console.talk_paint(_style(report), closing + _requirements(asked_of, held)))
     return exit_of(report)
 
 
@@ -61,9 +64,16 @@ def report_text(report: Report, form: str, columns: int, paint: Paint) -> str:
     return drawn_report(report, columns, paint)
 
 
-def _closing(report: Report, files: int, paint: Paint) -> str:
-    counts = tally(report)
-    if not counts:
-        return paint(Style.GOOD, f"no findings in {counted(files, 'file')}")
-    style = Style.ERROR if report.failed else Style.STRONG
-    return paint(style, f"{counts} in {counted(files, 'file')}")
+def _style(report: Report) -> Style:
+    if not report.diagnostics:
+        return Style.GOOD
+    return Style.ERROR if report.failed else Style.STRONG
+
+
+def _requirements(asked: int, held: int) -> str:
+    """`, all 4 requirements hold`; nothing where none was asked."""
+    if not asked:
+        return ""
+    if held == asked:
+        return ", the requirement holds" if asked == 1 else f", all {asked:,} requirements hold"
+    return f", {held:,} of {counted(asked, 'requirement')} hold"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from kvdsl.cli.console import Console
-from kvdsl.cli.exits import exit_of
-from kvdsl.cli.get import answered
+from kvdsl.cli.exits import CommandError
+from kvdsl.cli.get import answer_exit, answered, tokens
 from kvdsl.cli.options import Overrides, color_option, override_options
-from kvdsl.cli.plan import say_errors
 from kvdsl.render import machine
+from kvdsl.render.characters import safe
 from kvdsl.render.derivation import derivation_text
 
 
@@ -17,7 +17,7 @@ from kvdsl.render.derivation import derivation_text
 @click.argument("file")
 @click.argument("dotted", metavar="DEPLOYMENT.VALUE")
 @override_options
-@click.option("--length", metavar="LENGTH", help='Of a request, as in "8192 tok".')
+@click.option("--length", metavar="LENGTH", help='Of a request, for a model: "8192 tok".')
 @click.option("--output", type=click.Choice(("text", "json")), default="text")
 @color_option
 @click.pass_obj
@@ -35,15 +35,13 @@ def command(
 
     kvdsl explain prod.kvspec llama_405b.kv.tokens
     """
-    answer = answered(file, dotted, overrides.changes(), length)
-    say_errors(console, answer.report)
-    terms = {dotted: answer.value} if answer.value is not None else {}
-    if not terms and answer.values:
-        names = ", ".join(sorted(answer.values))
-        raise click.UsageError(f"name one of its values: {names}")
-    for name, term in terms.items():
+    answer = answered(console, file, dotted, overrides.changes(), tokens(length))
+    if answer.value is not None:
         if output == "json":
-            console.write(machine.text(machine.derivation(name, term)))
+            console.write(machine.text(machine.derivation(dotted, answer.value)))
         else:
-            console.write(derivation_text(name, term, console.columns, console.data_paint))
-    return exit_of(answer.report)
+            paint = console.data_paint
+            console.write(derivation_text(dotted, answer.value, console.columns, paint))
+    elif answer.values:
+        raise CommandError(f"name a value of `{safe(dotted)}`: `kvdsl get` lists them")
+    return answer_exit(answer)

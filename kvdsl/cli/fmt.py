@@ -37,7 +37,8 @@ class _Formatted:
 def command(console: Console, files: tuple[str, ...], check: bool, diff: bool) -> int:
     """Lay out specs in their one form.
 
-    - formats standard input to stdout. A file with errors is left as it is. A folder is searched for .kvspec files.
+    - formats standard input to stdout. A file with errors is left as it is. A folder is
+    searched for .kvspec files.
     """
     exits: list[Exit] = []
     changed = 0

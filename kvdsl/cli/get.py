@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import click
 
 from kvdsl.cli.console import Console
-from kvdsl.cli.exits import CommandError, exit_of
+from kvdsl.cli.exits import CommandError, Exit, exit_of
 from kvdsl.cli.options import Overrides, color_option, override_options
-from kvdsl.cli.plan import say_errors
+from kvdsl.cli.plan import errors_of, say_errors
 from kvdsl.formulas import Term
 from kvdsl.render import machine
 from kvdsl.render.characters import safe
-from kvdsl.units import EXAMPLES, MISTAKEN, Quantity, unit
+from kvdsl.render.diagnostics import tally
+from kvdsl.spelling import nearest
+from kvdsl.units import EXAMPLES, MISTAKEN, NONE, TOKENS, UNITS, Quantity, unit
 
 if TYPE_CHECKING:
     from kvdsl.pipeline import Answer
     from kvdsl.resolve.changes import Change
+
+MOST_NAMES = 8
+"""So many names are listed where none is near."""
+
+_MEASURE = re.compile(r"(?P<number>\d[\d_]*(?:\.\d+)?)\s*(?P<unit>[A-Za-z]+)")
 
 
 @click.command("get")
 @click.argument("file")
 @click.argument("dotted", metavar="DEPLOYMENT[.VALUE]")
 @override_options
-@click.option("--length", metavar="LENGTH", help='Of a request, as in "8192 tok".')
+@click.option("--length", metavar="LENGTH", help='Of a request, for a model: "8192 tok".')
 @click.option("--unit", "unit_name", metavar="UNIT", help="Write it in this unit, as in GB.")
 @click.option("--output", type=click.Choice(("text", "json")), default="text")
 @color_option
@@ -48,27 +57,78 @@ def command(
     kvdsl get prod.kvspec models.deepseek_v3.parameters
     kvdsl get prod.kvspec llama_405b --output json
     """
-    answer = answered(file, dotted, overrides.changes(), length)
-    say_errors(console, answer.report)
+    answer = answered(console, file, dotted, overrides.changes(), tokens(length))
     if answer.value is not None:
         console.write(_one(dotted, answer.value.quantity, unit_name, output))
-    elif unit_name is not None:
+    elif unit_name is not None and answer.values:
         raise click.UsageError("--unit needs one value: DEPLOYMENT.VALUE")
-    elif output == "json":
+    elif output == "json" and answer.values:
         console.write(machine.text(machine.values(dotted, answer.values)))
     else:
-        console.write(_list(answer.values.items()))
-    return exit_of(answer.report)
+        console.write(_list(answer.values))
+    return answer_exit(answer)
 
 
-def answered(file: str, dotted: str, made: Sequence[Change], length: str | None) -> Answer:
-    """The answer. Raises CommandError where there is none and no diagnostic says why."""
+def answered(
+    console: Console, file: str, dotted: str, made: Sequence[Change], length: int | None
+) -> Answer:
+    """The answer. Raises CommandError where there is none and no diagnostic says why.
+
+    Errors are shown where they left no answer. A requirement that fails, as it may well do under
+    another layout, takes nothing from a number: it gets one line.
+    """
     from kvdsl.pipeline import ask
 
     answer = ask(file, dotted, made, length=length)
-    if answer.value is None and not answer.values and not answer.report.failed:
-        raise CommandError(f"`{safe(dotted)}` has no value in {safe(file)}")
+    errors = tally(errors_of(answer.report))
+    if not _found(answer):
+        if not errors:
+            raise CommandError(_nothing(file, dotted, answer.known))
+        say_errors(console, answer.report)
+    elif errors:
+        console.say(f"note: {errors}: see `kvdsl plan` or `kvdsl check`")
     return answer
+
+
+def answer_exit(answer: Answer) -> Exit:
+    """A value that was asked for and found is fine, whatever else stands in the spec."""
+    return Exit.FINE if _found(answer) else exit_of(answer.report)
+
+
+def tokens(length: str | None) -> int | None:
+    """The tokens of `8192 tok` or `8 ktok`."""
+    if length is None:
+        return None
+    match = _MEASURE.fullmatch(length.strip())
+    known = unit(match["unit"]) if match else None
+    if match is None or known is None or known[0] != TOKENS:
+        raise click.BadParameter(
+            f"`{safe(length)}` is no length, as in `8192 tok`", param_hint="--length"
+        )
+    value = Quantity.of(Fraction(match["number"].replace("_", "")), match["unit"]).value
+    if value != int(value) or value <= 0:
+        raise click.BadParameter("a length is a whole number of tokens", param_hint="--length")
+    return int(value)
+
+
+def _found(answer: Answer) -> bool:
+    return answer.value is not None or bool(answer.values)
+
+
+def _nothing(file: str, dotted: str, known: Sequence[str]) -> str:
+    """With the nearest name that is known, be it misspelt in its declaration or in its value."""
+    names = dotted.split(".")
+    near = []
+    for count in range(1, len(names) + 1):
+        head, rest = ".".join(names[:count]), "".join(f".{name}" for name in names[count:])
+        near += [each + rest for each in nearest(head, known, most=1)]
+        near += [f"{head}.{each}" for each in nearest(rest[1:], known, most=1)]
+    best = nearest(dotted, near, most=1)
+    if best:
+        hint = f"; did you mean `{safe(best[0])}`?"
+    else:
+        hint = f"; there is {', '.join(sorted(known)[:MOST_NAMES])}" if known else ""
+    return f"no value `{safe(dotted)}` in {safe(file)}{hint}"
 
 
 def _one(dotted: str, value: Quantity, unit_name: str | None, output: str) -> str:
@@ -85,17 +145,18 @@ def _one(dotted: str, value: Quantity, unit_name: str | None, output: str) -> st
 def _no_unit(name: str, value: Quantity) -> str:
     if unit(name) is None:
         meant = MISTAKEN.get(name)
-        return f"`{safe(name)}` is not a unit" + (f"; write {meant}" if meant else "")
+        near = nearest(name, UNITS, most=1)
+        hint = f"; write {meant or near[0]}" if meant or near else ""
+        return f"`{safe(name)}` is not a unit{hint}"
     example = EXAMPLES.get(value.dimension)
     hint = f"; as in `{example}`" if example else ""
     return f"{name} does not measure {value.dimension.noun} (in {value.unit}){hint}"
 
 
-def _list(items: object) -> str:
-    assert hasattr(items, "__iter__")
-    pairs: list[tuple[str, Term]] = sorted(items)
-    longest = max((len(name) for name, _ in pairs), default=0)
-    return "".join(
-        f"{name:<{longest}}  {machine.number_text(term.value)} {term.quantity.unit}\n"
-        for name, term in pairs
-    )
+def _list(terms: Mapping[str, Term]) -> str:
+    longest = max(map(len, terms), default=0)
+    lines = []
+    for name, term in sorted(terms.items()):
+        unit_name = "" if term.dimension == NONE else f" {term.dimension.base_unit}"
+        lines.append(f"{name:<{longest}}  {machine.number_text(term.value)}{unit_name}\n")
+    return "".join(lines)

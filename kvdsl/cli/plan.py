@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -79,17 +79,26 @@ def compiled(file: str, names: Sequence[str], made: Sequence[Change]) -> Compila
     if missing and not compilation.report.failed:
         if only is not None:
             known = {plan.name for plan in compile_path(file, made).plans}
-        near = nearest(missing[0], known) or tuple(sorted(known))
-        hint = f"; there is {', '.join(near)}" if near else ""
-        raise CommandError(f"no deployment `{safe(missing[0])}` in {safe(file)}{hint}")
+        raise no_deployment(file, missing[0], known)
     return compilation
+
+
+def no_deployment(file: str, name: str, known: Collection[str]) -> CommandError:
+    """What to say of an unknown name: the nearest, or all there are."""
+    near = nearest(name, known) or tuple(sorted(known))
+    hint = f"; there is {', '.join(near)}" if near else ""
+    return CommandError(f"no deployment `{safe(name)}` in {safe(file)}{hint}")
 
 
 def say_errors(console: Console, report: Report) -> None:
     """Errors in full; the plan itself, or `check`, tells the rest."""
-    errors = Report(tuple(d for d in report.diagnostics if d.severity is Severity.ERROR))
+    errors = errors_of(report)
     if errors.diagnostics:
         console.say(drawn_report(errors, console.columns, console.talk_paint))
+
+
+def errors_of(report: Report) -> Report:
+    return Report(tuple(d for d in report.diagnostics if d.severity is Severity.ERROR))
 
 
 def _text(plans: Sequence[Plan], form: str, columns: int, paint: Paint) -> str:

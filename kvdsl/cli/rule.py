@@ -50,10 +50,13 @@ def command(console: Console, codes: tuple[str, ...]) -> int:
 
 def _pages() -> dict[str, _Page]:
     from kvdsl.checks.findings import RULES
-    from kvdsl.resolve.messages import CODES
+    from kvdsl.placement.degrees import CODES as SIZES
+    from kvdsl.resolve.messages import CODES as NAMES
+    from kvdsl.syntax.messages import CODES as SYNTAX
 
+    told = (*SYNTAX, *NAMES, *SIZES)
     pages = [_Page(rule.code, rule.name, rule.severity, rule.summary, rule.doc) for rule in RULES]
-    pages += [_Page(code, name, Severity.ERROR, text, text) for code, name, text in CODES]
+    pages += [_Page(code, name, Severity.ERROR, text, text) for code, name, text in told]
     return {page.code: page for page in sorted(pages, key=lambda page: page.code)}
 
 

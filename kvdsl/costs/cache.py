@@ -93,6 +93,7 @@ def part_terms(placement: Placement, part: CachePart) -> Term:
         basis="catalog" if model.catalog else "spec",
         span=model.at,
         source=model.source,
+        note=f"counted from {model.title}",
     )
     terms = [
         bytes_per_token.derive(

@@ -131,11 +131,17 @@ def _payload(placement: Placement, exchange: Exchange, tokens: Term) -> Term:
         tidy(Fraction(tokens.value) * exchange.tokens),
         note=f"{exchange.tokens} a token of a DP rank" if exchange.tokens != 1 else "",
     )
+    said = subject.pool.activations is not None
     value = Term(
-        "bytes a value", width, BYTES, span=subject.activations.at, note=subject.activations.title,
-        basis="catalog" if subject.activations.catalog else "spec",
+        "bytes of an activation",
+        width,
+        BYTES,
+        basis="spec" if said else "default",
+        span=subject.activations.at,
         source=subject.activations.source,
-    )  # fmt: skip
+        note=subject.activations.title
+        + ("" if said else ": the deployment says nothing of activations"),
+    )
     return payload.derive(
         exchange.elements,
         tokens=many,
@@ -175,6 +181,8 @@ def _beta(placement: Placement, group: Group) -> Term:
         f"bandwidth of a rank over {link.title}",
         bandwidth=leaf(link, "bandwidth", f"bandwidth of {link.title}", link.bandwidth, BYTE_RATE),
         links=many,
-        efficiency=counted("efficiency", efficiency, note="ideal" if placement.subject.ideal else ""),
+        efficiency=counted(
+            "efficiency", efficiency, note="ideal" if placement.subject.ideal else ""
+        ),
         oversubscription=counted("oversubscription", join.oversubscription),
     )

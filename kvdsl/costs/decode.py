@@ -102,7 +102,7 @@ def _mean_read(placement: Placement, books: tuple[Ledger, ...], load: Load) -> T
                 bandwidth=leaf(
                     book.rank.device,
                     "bandwidth",
-                    "memory bandwidth",
+                    f"memory bandwidth of {book.rank.device.title}",
                     book.rank.device.bandwidth,
                     units.BYTE_RATE,
                 ),

@@ -77,7 +77,7 @@ def _values(
 ) -> dict[str, Term]:
     subject = placement.subject
     fullest = memory.fullest(books)
-    values = {
+    return {
         **cache.token_terms(placement),
         "kv.bytes_per_token_per_gpu": memory.largest_token(books),
         **cache.request_terms(placement, cache.held_tokens(subject)),
@@ -89,7 +89,6 @@ def _values(
         **weights.parameter_terms(subject.model, placement.tensors),
         "gpus": counted("devices that hold a rank", placement.used),
     }
-    return values
 
 
 def _decoded(

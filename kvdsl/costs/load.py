@@ -57,7 +57,9 @@ def asked_requests(subject: Subject) -> Term:
     workload = subject.workload
     if workload.concurrency is None:
         raise ValueError("a rate alone has to be solved first")
-    asked = leaf(workload, "concurrency", "requests in flight", workload.concurrency, units.REQUESTS)
+    asked = leaf(
+        workload, "concurrency", "requests in flight", workload.concurrency, units.REQUESTS
+    )
     share = subject.pool.share
     if share is None or share == 1:
         return asked

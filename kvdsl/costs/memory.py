@@ -89,9 +89,7 @@ def ledgers(placement: Placement) -> tuple[Ledger, ...]:
         usable = usable_memory.derive("usable memory", utilization=share, memory=memory)
         reserve = _reserve(subject)
         room = _room(subject, memory, share, usable, reserve, held)
-        found.append(
-            Ledger(rank, memory, usable, reserve, parts, held, room, tokens[rank.stage])
-        )
+        found.append(Ledger(rank, memory, usable, reserve, parts, held, room, tokens[rank.stage]))
     return tuple(found)
 
 
@@ -275,9 +273,7 @@ def capacity_terms(found: tuple[Capacity, ...]) -> dict[str, Term]:
     tokens, requests = [], []
     for capacity in found:
         holders = counted("holders (DP ranks of all replicas)", capacity.holder.count)
-        tokens.append(
-            tokens_of_holders.derive("tokens", holders=holders, tokens=capacity.tokens)
-        )
+        tokens.append(tokens_of_holders.derive("tokens", holders=holders, tokens=capacity.tokens))
         requests.append(
             requests_of_holders.derive("requests", holders=holders, requests=capacity.requests)
         )

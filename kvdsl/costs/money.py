@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from kvdsl import units
 from kvdsl.costs.memory import leaf
 from kvdsl.formulas import Term, counted, formula, total
 from kvdsl.placement.placement import Placement

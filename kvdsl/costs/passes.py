@@ -37,7 +37,9 @@ def compute_time(work: Number, peak: Number) -> float:
     return float(work) / float(peak)
 
 
-@formula("2 x parameters that the tokens meet on a rank x tokens", WORK, "a multiply and an add each")
+@formula(
+    "2 x parameters that the tokens meet on a rank x tokens", WORK, "a multiply and an add each"
+)
 def product_work(parameters: Number, tokens: Number) -> Number:
     return tidy(2 * Fraction(parameters) * Fraction(tokens))
 
@@ -198,9 +200,7 @@ def _peak_term(device: Device, word: str, value: int | Fraction, note: str) -> T
     return term
 
 
-def _attention_time(
-    placement: Placement, stage: Stage, device: Device, carried: Carried
-) -> Term:
+def _attention_time(placement: Placement, stage: Stage, device: Device, carried: Carried) -> Term:
     subject, attention = placement.subject, placement.degrees.attention
     peak = _peak(device, subject.activations)
     terms = []
@@ -260,9 +260,7 @@ def step_bytes(placement: Placement, requests: Term, context: Term) -> tuple[Ter
             note="tokens x bytes a token on a rank",
         )
         found.append(
-            cache_bytes.derive(
-                f"cache read in stage {stage.number}", requests=requests, each=each
-            )
+            cache_bytes.derive(f"cache read in stage {stage.number}", requests=requests, each=each)
         )
     return tuple(found)
 

@@ -85,9 +85,7 @@ def prefill(placement: Placement, books: tuple[Ledger, ...]) -> Prefill:
         service,
         slowest,
         _ttft(subject, service, slowest, servers),
-        prompt_throughput.derive(
-            "prefill throughput", servers=servers, prompt=new, stage=slowest
-        ),
+        prompt_throughput.derive("prefill throughput", servers=servers, prompt=new, stage=slowest),
     )
 
 

@@ -166,7 +166,12 @@ def parameter_terms(model: Model, logical: tuple[Tensor, ...]) -> dict[str, Term
     basis = "catalog" if model.catalog else "spec"
     terms = {
         module: Term(
-            module.replace("_", " "), count, basis=basis, span=model.at, source=model.source
+            module.replace("_", " "),
+            count,
+            basis=basis,
+            span=model.at,
+            source=model.source,
+            note=f"counted from {model.title}",
         )
         for module, count in modules.items()
     }
@@ -181,6 +186,7 @@ def parameter_terms(model: Model, logical: tuple[Tensor, ...]) -> dict[str, Term
         basis=basis,
         span=model.at,
         source=model.source,
-        note="routed experts by the share a token visits; an embedding row is looked up, not met",
+        note=f"counted from {model.title}: routed experts by the share that a token visits; an "
+        "embedding row is looked up, not met",
     )
     return found

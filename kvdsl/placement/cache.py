@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from kvdsl.spec.formats import Format, Recipe
 from kvdsl.spec.model import Gqa, Mla, Model, Softmax
@@ -57,7 +58,7 @@ def cache_parts(model: Model, recipe: Recipe) -> tuple[CachePart, ...]:
     first = 0
     for count, layer in model.sequence():
         edges = [first, *(c for c in recipe.layer_cuts if first < c < first + count), first + count]
-        for start, end in zip(edges, edges[1:], strict=False):
+        for start, end in pairwise(edges):
             for name in layer.parts:
                 part = model.parts[name]
                 if isinstance(part, Gqa | Mla):

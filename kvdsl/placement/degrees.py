@@ -154,6 +154,12 @@ def _size(axes: AttentionAxes | WidthAxes | ExpertAxes, name: str) -> int:
 
 # --- the size rule -----------------------------------------------------------------------------
 
+CODES: tuple[tuple[str, str, str], ...] = (
+    ("KV080", "sizes-disagree", "A block of a layout cuts more or fewer ways than a stage has."),
+    ("KV081", "stage-too-large", "A stage has more devices than kvdsl plans."),
+    ("KV082", "bad-order", "The order of a layout does not name each axis once."),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class SizesDisagree(Message):
@@ -204,12 +210,11 @@ def degrees(
     title = layout.name or "here"
     blocks = _written(layout)
     size = layout.tp or next((product for _, _, product, _ in blocks), 1)
-    faults: list[Diagnostic] = []
-    for word, block, product, arithmetic in blocks:
-        if product != size:
-            faults.append(
-                _disagreement(layout, title, word, block, product, arithmetic, size, blocks, place)
-            )
+    faults = [
+        _disagreement(layout, title, written, size, blocks[0], place)
+        for written in blocks
+        if written[2] != size
+    ]
     if size > STAGE_LIMIT:
         faults.append(
             StageTooLarge(_at(layout, "tp", place), title, size, STAGE_LIMIT).diagnostic()
@@ -272,7 +277,8 @@ def _assembled(layout: Layout, size: int, replicas: int) -> Degrees:
 
 
 _AXES = frozenset({"dp", "cp", "pcp", "tp", "ep"})
-_Written = list[tuple[str, Block, int, str]]
+_Axes = tuple[str, Block, int, str]
+_Written = list[_Axes]
 
 
 def _axes_written(block: Block) -> bool:
@@ -310,14 +316,12 @@ def _at(block: Block, attribute: str, otherwise: Span) -> Span:
 def _disagreement(
     layout: Layout,
     title: str,
-    word: str,
-    block: Block,
-    product: int,
-    arithmetic: str,
+    written: _Axes,
     size: int,
-    blocks: _Written,
+    leader: _Axes,
     place: Span,
 ) -> Diagnostic:
+    word, block, product, arithmetic = written
     fix = None
     if product < size and size % product == 0 and "tp" not in block.model_fields_set:
         said = "; ".join(" = ".join(p.split(" ")) for p in arithmetic.split(" x "))
@@ -327,12 +331,10 @@ def _disagreement(
         reason = f"`tp = {size}` says how many devices a stage has; axes left out are 1"
         labels = (Label(_at(layout, "tp", place), f"a stage has {size} devices"),)
     else:
-        first, first_block, _, first_text = blocks[0]
+        first, first_block, _, first_text = leader
         reason = f"{first} ({first_text}) says {size}, and every block must agree"
         labels = (Label(first_block.at or place, f"{first_text} = {size}"),)
-    message = SizesDisagree(
-        block.at or place, word, title, product, size, arithmetic, reason, fix
-    )
+    message = SizesDisagree(block.at or place, word, title, product, size, arithmetic, reason, fix)
     return message.diagnostic(*labels)
 
 

@@ -73,9 +73,18 @@ def exchanges(model: Model, degrees: Degrees, stage: int, layers: dict[str, int]
         found.extend(_placed(e, stage, 1) for e in _head(model, degrees))
     if stage < degrees.pp - 1:
         found.append(
-            Exchange("send", "stage", "pp", stage, 1, Fraction(1), Fraction(model.hidden),
-                     "hidden state", "the next stage needs the hidden state")
-        )  # fmt: skip
+            Exchange(
+                "send",
+                "stage",
+                "pp",
+                stage,
+                1,
+                Fraction(1),
+                Fraction(model.hidden),
+                "hidden state",
+                "the next stage needs the hidden state",
+            )
+        )
     return [e for e in found if e.count]
 
 
@@ -84,15 +93,29 @@ def _placed(exchange: Exchange, stage: int, count: int) -> Exchange:
     if exchange.stage >= 0:
         return exchange
     return Exchange(
-        exchange.kind, exchange.module, exchange.axis, stage, exchange.count * count,
-        exchange.tokens, exchange.width, exchange.elements, exchange.why, exchange.extra,
-    )  # fmt: skip
+        exchange.kind,
+        exchange.module,
+        exchange.axis,
+        stage,
+        exchange.count * count,
+        exchange.tokens,
+        exchange.width,
+        exchange.elements,
+        exchange.why,
+        exchange.extra,
+    )
 
 
 def _one(
-    kind: str, module: str, axis: str, tokens: Fraction | int, width: int | Fraction,
-    elements: str, why: str, extra: int = 0,
-) -> Exchange:  # fmt: skip
+    kind: str,
+    module: str,
+    axis: str,
+    tokens: Fraction | int,
+    width: int | Fraction,
+    elements: str,
+    why: str,
+    extra: int = 0,
+) -> Exchange:
     return Exchange(
         kind, module, axis, -1, 1, Fraction(tokens), Fraction(width), elements, why, extra
     )
@@ -104,9 +127,15 @@ def _attention(model: Model, degrees: Degrees, part: Gqa | Mla) -> Iterator[Exch
         width = part.kv_rank if isinstance(part, Mla) else part.value_width
         heads = Fraction(part.query_heads, a.tp)
         yield _one(
-            "all_to_all", "attention", "attention.cp", 1, heads * width, "partial outputs",
-            "each rank has seen its run of the sequence only", extra=int(-(-heads // 1)) * 4,
-        )  # fmt: skip
+            "all_to_all",
+            "attention",
+            "attention.cp",
+            1,
+            heads * width,
+            "partial outputs",
+            "each rank has seen its run of the sequence only",
+            extra=int(-(-heads // 1)) * 4,
+        )
     yield from _attention_reduce(model, degrees)
 
 
@@ -115,9 +144,14 @@ def _attention_reduce(model: Model, degrees: Degrees) -> Iterator[Exchange]:
     axes = [axis for axis, size in (("cp", a.cp), ("tp", a.tp)) if size > 1]
     if axes:
         yield _one(
-            "all_reduce", "attention", "attention." + "+".join(axes), 1, model.hidden,
-            "hidden state", "the output projection contracts over split heads",
-        )  # fmt: skip
+            "all_reduce",
+            "attention",
+            "attention." + "+".join(axes),
+            1,
+            model.hidden,
+            "hidden state",
+            "the output projection contracts over split heads",
+        )
 
 
 def _dense(model: Model, degrees: Degrees, word: str) -> Iterator[Exchange]:
@@ -134,25 +168,54 @@ def _shared_out(
     if have > dp:
         ratio = Fraction(have, dp)
         yield _one(
-            "all_gather", module, "attention.dp", ratio, hidden, "hidden state",
+            "all_gather",
+            module,
+            "attention.dp",
+            ratio,
+            hidden,
+            "hidden state",
             f"{have} DP ranks bring their own requests to {dp} cop{'ies' if dp > 1 else 'y'}",
-        )  # fmt: skip
+        )
         yield _one(
-            "reduce_scatter", module, "attention.dp", ratio, hidden, "hidden state",
+            "reduce_scatter",
+            module,
+            "attention.dp",
+            ratio,
+            hidden,
+            "hidden state",
             "the sums go back to the rank that owns the request",
-        )  # fmt: skip
+        )
         if Fraction(tp) > ratio and degrees.attention.tp > 1:
-            yield _one("all_reduce", module, "attention.tp", 1, hidden, "hidden state",
-                       "the rest of the sum lies on the ranks of the DP rank")  # fmt: skip
+            yield _one(
+                "all_reduce",
+                module,
+                "attention.tp",
+                1,
+                hidden,
+                "hidden state",
+                "the rest of the sum lies on the ranks of the DP rank",
+            )
         return
     if tp > 1:
         yield _one(
-            "all_reduce", module, f"{mesh}.tp", Fraction(have, dp), hidden, "hidden state",
+            "all_reduce",
+            module,
+            f"{mesh}.tp",
+            Fraction(have, dp),
+            hidden,
+            "hidden state",
             "the second matrix contracts over a split width",
-        )  # fmt: skip
+        )
     if dp > have:
-        yield _one("all_gather", module, f"{mesh}.dp", 1, hidden, "hidden state",
-                   "each copy has done a part of the requests")  # fmt: skip
+        yield _one(
+            "all_gather",
+            module,
+            f"{mesh}.dp",
+            1,
+            hidden,
+            "hidden state",
+            "each copy has done a part of the requests",
+        )
 
 
 def _experts(model: Model, degrees: Degrees, part: Moe) -> Iterator[Exchange]:
@@ -161,8 +224,15 @@ def _experts(model: Model, degrees: Degrees, part: Moe) -> Iterator[Exchange]:
     if have == 1:
         # Every rank has all tokens: each runs its experts on them, and one sum joins it all.
         if degrees.size > 1:
-            yield _one("all_reduce", "routed_experts", "stage", 1, model.hidden, "hidden state",
-                       "each rank has run its experts on all tokens")  # fmt: skip
+            yield _one(
+                "all_reduce",
+                "routed_experts",
+                "stage",
+                1,
+                model.hidden,
+                "hidden state",
+                "each rank has run its experts on all tokens",
+            )
         if part.shared_width and shared.tp > 1 and shared.tp != degrees.size:
             yield from _dense(model, degrees, "shared_experts")
         return
@@ -173,14 +243,35 @@ def _experts(model: Model, degrees: Degrees, part: Moe) -> Iterator[Exchange]:
             ("dispatch", "each token goes to the ranks that hold its experts"),
             ("combine", "and its sums come back"),
         ):
-            yield _one("all_to_all", "routed_experts", "experts.ep", sent, width,
-                       f"{word} of hidden state", why)  # fmt: skip
+            yield _one(
+                "all_to_all",
+                "routed_experts",
+                "experts.ep",
+                sent,
+                width,
+                f"{word} of hidden state",
+                why,
+            )
         if e.tp > 1:
-            yield _one("all_reduce", "routed_experts", "experts.tp", sent, width, "hidden state",
-                       "an expert's second matrix contracts over a split width")  # fmt: skip
+            yield _one(
+                "all_reduce",
+                "routed_experts",
+                "experts.tp",
+                sent,
+                width,
+                "hidden state",
+                "an expert's second matrix contracts over a split width",
+            )
         if degrees.attention.tp > 1:
-            yield _one("all_gather", "routed_experts", "attention.tp", 1, model.hidden,
-                       "hidden state", "each rank of a DP rank has sent a part of its tokens")  # fmt: skip
+            yield _one(
+                "all_gather",
+                "routed_experts",
+                "attention.tp",
+                1,
+                model.hidden,
+                "hidden state",
+                "each rank of a DP rank has sent a part of its tokens",
+            )
     else:
         yield from _shared_out(model, degrees, "routed_experts", "experts", 1, e.tp)
     if part.shared_width:
@@ -192,14 +283,35 @@ def _embedding(model: Model, degrees: Degrees) -> Iterator[Exchange]:
     if v.tp == 1:
         return
     if have > v.dp:
-        yield _one("reduce_scatter", "embedding", "attention.dp", Fraction(have, v.dp),
-                   model.hidden, "hidden state", "each rank has looked up its vocabulary rows")  # fmt: skip
+        yield _one(
+            "reduce_scatter",
+            "embedding",
+            "attention.dp",
+            Fraction(have, v.dp),
+            model.hidden,
+            "hidden state",
+            "each rank has looked up its vocabulary rows",
+        )
         if degrees.attention.tp > 1:
-            yield _one("all_reduce", "embedding", "attention.tp", 1, model.hidden, "hidden state",
-                       "the rest of the rows lies on the ranks of the DP rank")  # fmt: skip
+            yield _one(
+                "all_reduce",
+                "embedding",
+                "attention.tp",
+                1,
+                model.hidden,
+                "hidden state",
+                "the rest of the rows lies on the ranks of the DP rank",
+            )
         return
-    yield _one("all_reduce", "embedding", "vocab.tp", Fraction(have, v.dp), model.hidden,
-               "hidden state", "each rank has looked up its vocabulary rows")  # fmt: skip
+    yield _one(
+        "all_reduce",
+        "embedding",
+        "vocab.tp",
+        Fraction(have, v.dp),
+        model.hidden,
+        "hidden state",
+        "each rank has looked up its vocabulary rows",
+    )
 
 
 def _head(model: Model, degrees: Degrees) -> Iterator[Exchange]:
@@ -207,7 +319,21 @@ def _head(model: Model, degrees: Degrees) -> Iterator[Exchange]:
     if v.tp == 1:
         return
     if have > v.dp:
-        yield _one("all_gather", "head", "attention.dp", Fraction(have, v.dp), model.hidden,
-                   "hidden state", "every rank scores all requests on its vocabulary rows")  # fmt: skip
-    yield _one("all_gather", "head", "vocab.tp", max(Fraction(1), Fraction(have, v.dp)),
-               model.vocab, "logits", "a token is chosen over the whole vocabulary")  # fmt: skip
+        yield _one(
+            "all_gather",
+            "head",
+            "attention.dp",
+            Fraction(have, v.dp),
+            model.hidden,
+            "hidden state",
+            "every rank scores all requests on its vocabulary rows",
+        )
+    yield _one(
+        "all_gather",
+        "head",
+        "vocab.tp",
+        max(Fraction(1), Fraction(have, v.dp)),
+        model.vocab,
+        "logits",
+        "a token is chosen over the whole vocabulary",
+    )

@@ -197,9 +197,7 @@ def _rank_classes(subject: Subject, replicas: list[tuple[int, int]]) -> tuple[Ra
     return tuple(found.values())
 
 
-def _count(
-    found: dict[tuple[int, int], RankClass], stage: int, device: Device, times: int
-) -> None:
+def _count(found: dict[tuple[int, int], RankClass], stage: int, device: Device, times: int) -> None:
     key = (stage, id(device))
     known = found.get(key)
     found[key] = RankClass(stage, device, times + (known.count if known else 0))
@@ -224,9 +222,7 @@ def _holders(
             }
             key = tuple(sorted(keys))
             found[key] = found.get(key, 0) + times
-    return tuple(
-        Holder(tuple(by_key[k] for k in keys), count) for keys, count in found.items()
-    )
+    return tuple(Holder(tuple(by_key[k] for k in keys), count) for keys, count in found.items())
 
 
 def _groups(
@@ -242,9 +238,7 @@ def _groups(
                 known = found.get((axis, stage, reach))
                 count = times + (known.count if known else 0)
                 example = known.places if known else places
-                found[axis, stage, reach] = Group(
-                    axis, len(places), stage, reach, count, example
-                )
+                found[axis, stage, reach] = Group(axis, len(places), stage, reach, count, example)
     return tuple(found.values())
 
 

@@ -55,9 +55,7 @@ def shard(tensor: Tensor, layers: int, degrees: Degrees, engine: Engine | None) 
     return Shard(tensor, layers, cuts, mesh, degrees.size)
 
 
-def _cuts(
-    tensor: Tensor, degrees: Degrees, engine: Engine | None
-) -> tuple[str, tuple[Cut, ...]]:
+def _cuts(tensor: Tensor, degrees: Degrees, engine: Engine | None) -> tuple[str, tuple[Cut, ...]]:
     attention = degrees.attention
     module, cut = tensor.module, tensor.cut
     if module == "tower":
@@ -103,9 +101,7 @@ def _policy(engine: Engine | None, module: str) -> str:
     return table.get(module, "split")
 
 
-def _attention_cuts(
-    tensor: Tensor, degrees: Degrees, engine: Engine | None
-) -> tuple[Cut, ...]:
+def _attention_cuts(tensor: Tensor, degrees: Degrees, engine: Engine | None) -> tuple[Cut, ...]:
     """Attention weights are split over its tp alone, and over cp where the engine cuts them."""
     attention = degrees.attention
     policy = _policy(engine, "latent_projection" if tensor.cut == "latent_projection" else "")
@@ -142,9 +138,7 @@ def cache_shard(part: CachePart, layers: int, degrees: Degrees) -> CacheShard:
         atoms = component.heads
         if component.dimension == "latent" and attention.latent_split:
             atoms = component.width
-        heads.append(
-            (component, Cut(component.dimension, atoms, "attention.tp", attention.tp))
-        )
+        heads.append((component, Cut(component.dimension, atoms, "attention.tp", attention.tp)))
     tokens = Cut("tokens", None, "attention.cp", attention.cp)
     ranks = attention.size // attention.dp
     return CacheShard(part, layers, tuple(heads), tokens, ranks)

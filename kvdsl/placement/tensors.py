@@ -13,7 +13,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from kvdsl.spec.model import AnyPart, Gated, Gqa, Layer, Mla, Model, Moe, Plain, SharedCache, Softmax
+from kvdsl.spec.model import (
+    AnyPart,
+    Gated,
+    Gqa,
+    Layer,
+    Mla,
+    Model,
+    Moe,
+    Plain,
+    SharedCache,
+    Softmax,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,9 +274,7 @@ def _moe(model: Model, name: str, part: Moe) -> Iterator[Tensor]:
             yield replace(router, name=what, rows=1, columns=many)
     shared = part.shared_width
     if shared:
-        up = Tensor(
-            "shared_experts", name, "up", shared, model.hidden, "width", shared, count=wide
-        )
+        up = Tensor("shared_experts", name, "up", shared, model.hidden, "width", shared, count=wide)
         yield up
         yield replace(up, name="down", rows=model.hidden, columns=shared, count=1)
         if part.shared_gate:

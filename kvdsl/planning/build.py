@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from kvdsl.checks.findings import FLIPS, advice
 from kvdsl.comparison import Candidate, compare
 from kvdsl.costs.estimate import Estimate
 from kvdsl.plan import (
@@ -26,9 +28,7 @@ from kvdsl.spec.layout import Layout
 from kvdsl.spec.vocabulary import VOCABULARY
 
 
-def build(
-    found: Outcome, sources: Sequence[SourceFile], sweeps: Sequence[SweepTable] = ()
-) -> Plan:
+def build(found: Outcome, sources: Sequence[SourceFile], sweeps: Sequence[SweepTable] = ()) -> Plan:
     """The plan of an outcome. `sources` are the spec's files, the deployment's own first."""
     deployment = found.deployment
     pool = next(iter(deployment.pools.values()))
@@ -92,15 +92,17 @@ def finding(told: Told) -> Finding:
             if name in told.estimate.values and name in made.estimate.values
         )  # fmt: skip
         alternative = Alternative(made.title, made.text, changes)
-    flips = next((h for h in told.diagnostic.helps if h.startswith("this flips with: ")), "")
+    flips = next((h for h in told.diagnostic.helps if h.startswith(FLIPS)), "")
+    # What has a field of its own in a finding is not told twice.
+    helps = tuple(h for h in told.diagnostic.helps if h not in (flips, advice(told.fact)))
     return Finding(
         told.rule.code,
         told.rule.name,
         told.severity,
-        told.diagnostic,
+        replace(told.diagnostic, helps=helps),
         told.fact.quantities,
         alternative,
-        flips.removeprefix("this flips with: "),
+        flips.removeprefix(FLIPS),
         told.waived,
     )
 
@@ -125,10 +127,7 @@ def _layouts(deployment: Deployment, single: str) -> str:
 
 
 def _hardware(deployment: Deployment) -> str:
-    said = []
-    for pool in deployment.pools.values():
-        if pool.on is not None:
-            said.append(_selection(pool.on))
+    said = [_selection(pool.on) for pool in deployment.pools.values() if pool.on is not None]
     return ", ".join(dict.fromkeys(said))
 
 

@@ -42,9 +42,7 @@ def _with(subject: Subject, **changes: object) -> Subject:
     return replace(subject, workload=workload)
 
 
-def _points(
-    values: tuple[int, ...], of: Callable[[int], float]
-) -> Iterator[tuple[float, float]]:
+def _points(values: tuple[int, ...], of: Callable[[int], float]) -> Iterator[tuple[float, float]]:
     for value in values:
         y = of(value)
         if y > 0:
@@ -52,7 +50,7 @@ def _points(
 
 
 def _capacity(found: Estimate, compared: Mapping[str, Estimate]) -> Chart:
-    def line(name: str, made: Estimate, main: bool) -> Series:
+    def line(name: str, made: Estimate, *, main: bool) -> Series:
         def requests(length: int) -> float:
             one = memory_estimate(_with(made.subject, context=length))
             return float(one.values["kv.sequences"].value)
@@ -60,8 +58,8 @@ def _capacity(found: Estimate, compared: Mapping[str, Estimate]) -> Chart:
         return Series(name, tuple(_points(LENGTHS, requests)), main)
 
     title = found.subject.degrees.name or "this layout"
-    lines = [line(title, found, True)]
-    lines += [line(name, other, False) for name, other in compared.items() if other.fits]
+    lines = [line(title, found, main=True)]
+    lines += [line(name, other, main=False) for name, other in compared.items() if other.fits]
     held = cache.held_tokens(found.subject)
     return Chart(
         "capacity",
@@ -96,7 +94,7 @@ def _over_load(found: Estimate) -> Chart:
         "req",
         "time of a token",
         "ms",
-        (Series("TPOT", tuple(_points(counts, tpot)), True),),
+        (Series("TPOT", tuple(_points(counts, tpot)), main=True),),
         ((asked, "the workload"), (most, "full")),
         log_x=True,
     )
@@ -109,7 +107,7 @@ def _over_context(found: Estimate) -> Chart:
     def ttft(length: int) -> float:
         return estimate(_with(found.subject, context=length)).number("prefill.ttft") * 1e3
 
-    lines = [Series("TPOT", tuple(_points(LENGTHS, tpot)), True)]
+    lines = [Series("TPOT", tuple(_points(LENGTHS, tpot)), main=True)]
     if found.prefill is not None:
         lines.append(Series("TTFT, unqueued", tuple(_points(LENGTHS, ttft))))
     return Chart(

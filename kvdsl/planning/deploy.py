@@ -7,7 +7,7 @@ requirements), enough for `check`; `build` adds what a Plan shows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from kvdsl.checks import claims as claim_rules
@@ -75,7 +75,7 @@ def outcome(deployment: Deployment, layout: Layout | None = None) -> Outcome:
         except Uncounted as missing:
             told.append(uncounted(missing, made.place("model")))
             continue
-        told.extend(_told(fired, seen.estimate) for fired in seen.fired)
+        told.extend(_told(name, fired, seen.estimate) for fired in seen.fired)
         if seen.estimate is not None:
             estimates[name] = seen.estimate
     complete = not faults and len(estimates) == len(deployment.pools)
@@ -99,8 +99,11 @@ def _values(estimates: Mapping[str, Estimate]) -> dict[str, Term]:
     return found
 
 
-def _told(fired: Fired, found: Estimate | None) -> Told:
-    return Told(fired.rule, fired.diagnostic, fired.fact, fired.severity, found)
+def _told(pool: str, fired: Fired, found: Estimate | None) -> Told:
+    told = fired.diagnostic
+    if pool:
+        told = replace(told, headline=f"pool {pool}: {told.headline}")
+    return Told(fired.rule, told, fired.fact, fired.severity, found)
 
 
 def uncounted(missing: Uncounted, place: Span) -> Told:
@@ -204,8 +207,10 @@ def _waived(deployment: Deployment, told: Sequence[Told], *, complete: bool) -> 
     for one in told:
         fired.add(one.rule.code)
         reason = reasons.get(one.rule.code)
-        yield one if reason is None else Told(
-            one.rule, one.diagnostic, one.fact, one.severity, one.estimate, reason
+        yield (
+            one
+            if reason is None
+            else Told(one.rule, one.diagnostic, one.fact, one.severity, one.estimate, reason)
         )
     known = {rule.code for rule in RULES if rule.stage != "text"}
     for waiver in deployment.waivers:

@@ -9,6 +9,12 @@ from kvdsl.formulas import Term
 from kvdsl.plan import Comparison, Entry, Finding, Mood, RequirementResult, Tile, Verdict
 from kvdsl.units import UNITS, Quantity, grouped, shown
 
+COUNTED = "counted from "
+"""How the note of a figure begins that was counted from a model's declaration."""
+
+EQUAL = 0.05
+"""Capacities closer than this are told as equal in the verdict: its ratio has one decimal."""
+
 
 def verdict(
     values: Mapping[str, Term],
@@ -68,8 +74,11 @@ def _against(comparison: Comparison | None) -> str:
     if not others or "kv.tokens" not in main.values:
         return ""
     other = max(others, key=lambda c: c.values["kv.tokens"].value)
-    times = float(main.values["kv.tokens"].value) / float(other.values["kv.tokens"].value)
-    return f", {times:.1f}x what {other.name} holds"
+    held = float(other.values["kv.tokens"].value)
+    times = float(main.values["kv.tokens"].value) / held if held else 0.0
+    if abs(times - 1) < EQUAL:
+        return f", as many as {other.name}"
+    return f", {times:.1f}x what {other.name} holds" if held else ""
 
 
 def compact(quantity: Quantity) -> str:
@@ -135,6 +144,9 @@ def sources(values: Mapping[str, Term]) -> tuple[Entry, ...]:
     for term in _leaves(values):
         if term.basis == "catalog" and term.source:
             entry = Entry(term.label, shown(term.quantity), term.note, term.source, term.span)
+            if term.note.startswith(COUNTED):
+                # Hundreds of counts follow from one declaration: it is cited once.
+                entry = Entry("shape of the model", "", term.note, term.source, term.span)
             found.setdefault((entry.label, entry.figure, entry.source), entry)
     return tuple(sorted(found.values(), key=lambda e: (e.label, e.figure, e.source)))
 

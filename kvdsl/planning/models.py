@@ -17,7 +17,8 @@ DEFAULT_LENGTH = 4096
 
 
 def model_values(model: Model, length: int | None = None) -> dict[str, Term]:
-    """`parameters`, `parameters.MODULE`, `active_parameters`, `kv.…`, `state.…`. Raises Uncounted."""
+    """`parameters` in all and by module, `active_parameters`, `kv` and `state` values. Raises
+    Uncounted."""
     logical = tensors(model)
     found = {
         name.removeprefix("model."): term

@@ -66,9 +66,7 @@ class _Drawing:
             else:
                 step = child.devices
                 stand_for = many if times == 1 else 1
-                boxes.extend(
-                    self.box(child, offset + n * step, stand_for) for n in range(times)
-                )
+                boxes.extend(self.box(child, offset + n * step, stand_for) for n in range(times))
             offset += many * child.devices
         if unit.kind == "device":
             cells.append(self.cell(first))
@@ -149,7 +147,9 @@ def _wires(placement: Placement) -> Iterator[Wire]:
         crosses = group.reach.join is not None and not group.reach.fast and group.reach.nodes > 1
         name = _axis_name(group.axis)
         if group.axis == "pp":
-            yield Wire("pp", group.places, crosses, f"{group.count} sends to stage {group.stage + 1}")
+            yield Wire(
+                "pp", group.places, crosses, f"{group.count} sends to stage {group.stage + 1}"
+            )
         elif group.axis in used or group.axis == "attention.tp":
             yield Wire(group.axis, group.places, crosses, f"{name} group of {group.size}")
 

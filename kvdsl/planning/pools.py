@@ -30,9 +30,7 @@ def values(estimates: Mapping[str, Estimate]) -> dict[str, Term]:
     for name in names:
         if name == "cost.per_mtok":
             continue
-        terms = [
-            pool.values[name] for pool in _asked(name, pools) if name in pool.values
-        ]
+        terms = [pool.values[name] for pool in _asked(name, pools) if name in pool.values]
         if terms and (name not in ("cost.per_hour", "power") or len(terms) == len(pools)):
             found[name] = _joined(name, terms)
     for title, pool in estimates.items():

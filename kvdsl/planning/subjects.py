@@ -17,7 +17,7 @@ from kvdsl.spec.deployment import Budget, Deployment, Pool
 from kvdsl.spec.formats import Format, Recipe
 from kvdsl.spec.layout import Layout
 
-DEFAULT_ACTIVATIONS = Format(name="bf16", bits=2)
+DEFAULT_ACTIVATIONS = Format(name="bf16", catalog="formats.bf16", bits=2)
 """language.md, `activations`: bf16 where the deployment says nothing."""
 
 
@@ -60,9 +60,7 @@ def ideal(deployment: Deployment) -> bool:
     return all(pool.engine is None for pool in deployment.pools.values())
 
 
-def places(
-    deployment: Deployment, pool: Pool, layout: Layout | None
-) -> Mapping[str, Span]:
+def places(deployment: Deployment, pool: Pool, layout: Layout | None) -> Mapping[str, Span]:
     """Where each part was written; a part that was not is at the deployment."""
     found: dict[str, Span] = {}
     for block in (deployment, pool):
@@ -82,8 +80,8 @@ def inputs(made: Subject) -> dict[str, Term]:
     def put(name: str, value: int | Fraction | None, dimension: units.Dimension, at: Block) -> None:
         if value is not None:
             origin = at.origin(name.rpartition(".")[2])
-            found[name] = Term(name, value, dimension, basis="spec" if origin else "default",
-                               span=origin.span if origin else None)  # fmt: skip
+            place = origin.span if origin else None
+            found[name] = Term(name, value, dimension, basis="spec", span=place)
 
     workload, budget, d = made.workload, made.budget, made.degrees
     for word, amount, dimension in (

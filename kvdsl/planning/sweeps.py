@@ -31,9 +31,7 @@ def sweeps(
     return tuple(_table(resolver, deployment.name, sweep, changes) for sweep in deployment.sweeps)
 
 
-def _table(
-    resolver: Resolver, name: str, sweep: Sweep, changes: Sequence[Change]
-) -> SweepTable:
+def _table(resolver: Resolver, name: str, sweep: Sweep, changes: Sequence[Change]) -> SweepTable:
     rows = []
     every = product(*(axis.values for axis in sweep.axes))
     shown = sweep.show or SHOWN

@@ -12,7 +12,7 @@ from kvdsl.costs.memory import Ledger
 from kvdsl.costs.passes import RankTime
 from kvdsl.placement.exchanges import Group
 from kvdsl.plan import CacheRow, CollectiveRow, MemoryBar, Segment, StepBar
-from kvdsl.units import BYTES, BYTES_PER_TOKEN, NONE, TIME, Quantity, shown
+from kvdsl.units import BYTES, BYTES_PER_TOKEN, NONE, TIME, Quantity, grouped
 
 MODULE_ORDER = (
     "embedding", "attention", "indexer", "ffn", "routed_experts", "shared_experts", "router",
@@ -176,19 +176,21 @@ def _step(
 ) -> StepBar:
     slow = [passes.slowest(times, s.number) for s in found.placement.stages]
     modules: dict[str, float] = {}
-    bound = {"reading": 0.0, "computing": 0.0}
+    computed: dict[str, float] = {}
     for rank in slow:
         reads, works = dict(rank.reads), dict(rank.works)
         for module, term in rank.modules:
             modules[module] = modules.get(module, 0.0) + float(term.value)
-            work = float(works[module].value) if module in works else 0.0
-            bound["computing" if work > float(reads[module].value) else "reading"] += float(
-                term.value
-            )
+            if module in works and works[module].value > reads[module].value:
+                computed[module] = computed.get(module, 0.0) + float(term.value)
     cached = sum(float(rank.kv.value) for rank in slow)
     sent = sum(float(c.all.value) for c in exchanged)
     segments = [
-        Segment(module.replace("_", " "), "read", Quantity(modules[module], TIME))
+        Segment(
+            module.replace("_", " "),
+            "compute" if computed.get(module, 0.0) > modules[module] / 2 else "read",
+            Quantity(modules[module], TIME),
+        )
         for module in sorted(modules, key=_module_order)
         if modules[module] > 0
     ]
@@ -197,12 +199,19 @@ def _step(
     segments += list(_sent(exchanged))
     whole = Quantity(sum(modules.values()) + cached + sent, TIME)
     what = "one decode step" if phase == "decode" else "prefill of one prompt on each DP rank"
-    worst = max(bound, key=lambda k: bound[k])
-    text = f"{shown(Quantity(bound[worst], TIME))} of the weights' time is bound by {worst}"
+    text = _roofline(sum(computed.values()), sum(modules.values()))
     return StepBar(
         pool, "decode" if phase == "decode" else "prefill", f"{_name(pool)}{what}",
         tuple(s for s in segments if s.quantity.value > 0), whole, text,
     )  # fmt: skip
+
+
+def _roofline(computed: float, whole: float) -> str:
+    if computed > whole / 2:
+        share = grouped(round(computed / whole * 100, 1))
+        return f"bound by arithmetic: {share} % of the weights' time is computing"
+    share = grouped(round((1 - computed / whole) * 100, 1)) if whole else "100"
+    return f"bound by memory: {share} % of the weights' time is reading"
 
 
 def _sent(exchanged: tuple[CollectiveCost, ...]) -> Iterator[Segment]:

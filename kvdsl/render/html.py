@@ -7,14 +7,14 @@ out. Not its job: computing a figure, or pages (pdf).
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from re import split
 from typing import TYPE_CHECKING
 
-from kvdsl.plan import Chart, Finding, Plan, StepBar
+from kvdsl.plan import Chart, CollectiveRow, Finding, Plan, StepBar
 from kvdsl.render import listing as spec_listing
 from kvdsl.render.chains import Step, chains
 from kvdsl.render.listing import Listing, Mark
@@ -26,10 +26,12 @@ from kvdsl.render.svg.placement import placement
 from kvdsl.render.svg.step import exchanges, step
 from kvdsl.render.visible import visible
 from kvdsl.resources import resource
-from kvdsl.units import Quantity, exact, grouped, shown
+from kvdsl.units import Quantity, exact, grouped, shown, tidy
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+_ADDRESS = re.compile(r"https?://[^\s<>\"')]*[^\s<>\"'),.;]")
 
 FONTS = (
     ("Inter", 400, "inter-regular"),
@@ -56,10 +58,22 @@ def _time_charts(plan: Plan) -> tuple[Chart, ...]:
     return tuple(chart for chart in plan.charts if chart.name.split(".")[0] not in _HOMED)
 
 
+def _always(_plan: Plan) -> bool:
+    return True
+
+
+def _allowed(plan: Plan) -> tuple[Finding, ...]:
+    return tuple(f for f in plan.findings if f.waived is not None)
+
+
+def _standing(plan: Plan) -> tuple[Finding, ...]:
+    return tuple(f for f in plan.findings if f.waived is None)
+
+
 SECTIONS: tuple[tuple[str, str, Callable[[Plan], object]], ...] = (
-    ("verdict", "Verdict", lambda p: True),
+    ("verdict", "Verdict", _always),
     ("requirements", "Requirements", lambda p: p.requirements or _allowed(p)),
-    ("findings", "Findings", lambda p: _standing(p)),
+    ("findings", "Findings", _standing),
     ("placement", "Placement", lambda p: p.pictures),
     ("memory", "Memory", lambda p: p.memory),
     ("cache", "Cache", lambda p: p.cache or _charts(p, "cache", "kv", "capacity")),
@@ -73,14 +87,6 @@ SECTIONS: tuple[tuple[str, str, Callable[[Plan], object]], ...] = (
     ("sources", "Assumptions and sources", lambda p: p.assumptions or p.sources),
 )
 """Key (its template's name), title, and whether a plan has anything for it; in reading order."""
-
-
-def _allowed(plan: Plan) -> tuple[Finding, ...]:
-    return tuple(f for f in plan.findings if f.waived is not None)
-
-
-def _standing(plan: Plan) -> tuple[Finding, ...]:
-    return tuple(f for f in plan.findings if f.waived is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +111,9 @@ class Chapter:
     @property
     def pools(self) -> tuple[str, ...]:
         plan = self.plan
-        rows = (*plan.memory, *plan.cache, *plan.collectives, *plan.steps)
-        return tuple(dict.fromkeys(row.pool for row in rows))
+        named = [row.pool for row in plan.memory] + [row.pool for row in plan.cache]
+        named += [row.pool for row in plan.collectives] + [row.pool for row in plan.steps]
+        return tuple(dict.fromkeys(named))
 
     def finding_id(self, finding: Finding) -> str:
         return f"{self.prefix}finding-{self.plan.findings.index(finding) + 1}"
@@ -130,6 +137,12 @@ class Chapter:
     def step_of(self, pool: str, phase: str) -> StepBar | None:
         steps = (s for s in self.plan.steps if s.pool == pool and s.phase == phase)
         return next(steps, None)
+
+    def algorithm(self, row: CollectiveRow) -> str:
+        """The formula that gives the time of one: below the one that multiplies it by a count."""
+        terms = (row.term, *row.term.inputs)
+        names = [term.formula.name for term in terms if term.formula is not None]
+        return names[-1] if names else ""
 
     def picture(self, number: int, title: str) -> str:
         return placement(f"{self.prefix}picture-{number}", title, self.plan.pictures[number])
@@ -235,7 +248,12 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters.update(
-        shown=_unbroken, exact=_exactly, number=_number, unit=_in_unit, linked=_linked
+        ticked=_ticked,
+        shown=_unbroken,
+        exact=_exactly,
+        number=_number,
+        unit=_in_unit,
+        linked=_linked,
     )
     return environment
 
@@ -251,7 +269,7 @@ def _exactly(quantity: Quantity) -> str:
 
 def _number(quantity: Quantity) -> str:
     """The number in base units, grouped and unrounded where it is whole."""
-    value = quantity.value
+    value = quantity.value if isinstance(quantity.value, float) else tidy(quantity.value)
     return grouped(value) if isinstance(value, int) else f"{float(value):,.2f}"
 
 
@@ -260,10 +278,15 @@ def _in_unit(quantity: Quantity, unit: str) -> str:
     return f"{float(quantity.in_unit(unit)):,.3f}"
 
 
+def _ticked(text: str) -> tuple[tuple[str, bool], ...]:
+    """A sentence in runs of (text, whether it stood between backticks and is code)."""
+    runs = text.split("`")
+    if len(runs) % 2 == 0:  # an odd tick is a tick
+        return ((text, False),)
+    return tuple((run, index % 2 == 1) for index, run in enumerate(runs) if run)
+
+
 def _linked(text: str) -> tuple[tuple[str, str], ...]:
     """A source's words in runs of (text, address); the address is empty for plain words."""
-    runs = []
-    for run in split(r"(https?://[^\s<>\"')]*[^\s<>\"'),.;])", text):
-        if run:
-            runs.append((run, run if run.startswith(("http://", "https://")) else ""))
-    return tuple(runs)
+    runs = re.split(f"({_ADDRESS.pattern})", text)
+    return tuple((run, run if _ADDRESS.match(run) else "") for run in runs if run)

@@ -23,12 +23,57 @@ _PIECES = re.compile(
     re.VERBOSE,
 )
 _STATEMENTS = frozenset(
-    "kvspec import let require expect allow compare drop extends when as because within of per x"
-    " from and or not".split()
+    [
+        "kvspec",
+        "import",
+        "let",
+        "require",
+        "expect",
+        "allow",
+        "compare",
+        "drop",
+        "extends",
+        "when",
+        "as",
+        "because",
+        "within",
+        "of",
+        "per",
+        "x",
+        "from",
+        "and",
+        "or",
+        "not",
+    ]
 )
 _DECLARATIONS = frozenset(
-    "model device link node rack cluster format recipe tier engine layout workload deployment"
-    " fleet policy budget pool sweep search tiers transfer stack attention ffn experts".split()
+    [
+        "model",
+        "device",
+        "link",
+        "node",
+        "rack",
+        "cluster",
+        "format",
+        "recipe",
+        "tier",
+        "engine",
+        "layout",
+        "workload",
+        "deployment",
+        "fleet",
+        "policy",
+        "budget",
+        "pool",
+        "sweep",
+        "search",
+        "tiers",
+        "transfer",
+        "stack",
+        "attention",
+        "ffn",
+        "experts",
+    ]
 )
 
 

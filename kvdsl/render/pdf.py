@@ -13,7 +13,7 @@ class PdfUnavailable(Exception):
 
 _MISSING = (
     "PDF needs Pango, which is not installed; on Debian and Ubuntu: "
-    "apt-get install libpango-1.0-0 libpangoft2-1.0-0"
+    "apt-get install libpango-1.0-0 libpangoft2-1.0-0 libharfbuzz-subset0"
 )
 
 

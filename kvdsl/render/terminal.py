@@ -32,7 +32,7 @@ STATUSES = {
 GAP = 3
 """Columns between two figures of the strip."""
 
-WIDEST_TILE = 24
+WIDEST_TILE = 32
 """A line below a figure that is longer is cut: the strip is for the figures."""
 
 LARGEST = 3
@@ -120,8 +120,8 @@ def _requirements(
     longest = max(len(result.status) for result in results)
     indent = " " * (longest + 4)
     for result in results:
-        margin = f"  ({result.margin})" if result.margin else ""
-        value = f"  is {shown(result.value)}{margin}" if result.value else ""
+        margin = f", {result.margin}" if result.margin else ""
+        value = f": {shown(result.value)}{margin}" if result.value else ""
         label = f" as {result.label}" if result.label else ""
         text = f"{result.keyword} {result.text}{label}{value}"
         first, *rest = wrapped(text, columns, indent, indent)

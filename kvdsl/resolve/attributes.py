@@ -6,11 +6,13 @@ python type, or None where a diagnostic was told. Not its job: blocks and refere
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import assert_never
 
 from kvdsl import units
 from kvdsl.resolve.blocks import Body, Choices, Entry, Verbatim
+from kvdsl.resolve.combination_messages import ListedTwice
 from kvdsl.resolve.context import Context
 from kvdsl.resolve.expressions import MOST_COUNT
 from kvdsl.resolve.hardware import read_counted, read_selected
@@ -279,6 +281,8 @@ def _listed(
     name = attribute.name
     if isinstance(expr, Items):
         every = [_item(context, slot, attribute, item, scope) for item in expr.items]
+        if isinstance(slot.item, Word) and not _each_once(context, name, expr, every):
+            return None
         return tuple(every) if all(value is not None for value in every) else None
     if isinstance(slot.item, Word) or (
         isinstance(slot.item, Referred) and not isinstance(expr, Path)
@@ -298,6 +302,14 @@ def _listed(
     way = f"write `{name} = [{expr.span.text}]`"
     context.tell(WrongType(expr.span, f"`{name}`", "a list", described(value), way))
     return None
+
+
+def _each_once(context: Context, name: str, expr: Items, words: Sequence[object]) -> bool:
+    for index, given in enumerate(words):
+        if given is not None and given in words[:index]:
+            context.tell(ListedTwice(expr.items[index].span, str(given), f"`{name}`"))
+            return False
+    return True
 
 
 def _item(

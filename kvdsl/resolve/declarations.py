@@ -23,6 +23,7 @@ from kvdsl.resolve.building import abstract, build_block, finished, gathered
 from kvdsl.resolve.context import DECLARATION, EXTENDS, LET, Context
 from kvdsl.resolve.deployments import build_deployment, build_fleet, build_policy
 from kvdsl.resolve.expressions import evaluate
+from kvdsl.resolve.hardware import shapes_whole
 from kvdsl.resolve.models import build_model
 from kvdsl.resolve.names import Bound, Declared, FileNames, Scope, names_of
 from kvdsl.resolve.naming_messages import (
@@ -39,12 +40,15 @@ from kvdsl.resolve.values import Reference, Value, described
 from kvdsl.resolve.workloads import build_workload
 from kvdsl.source import Span
 from kvdsl.spec.declaration import Declaration
-from kvdsl.spec.hardware import Cluster
+from kvdsl.spec.hardware import Cluster, Node, Rack
 from kvdsl.syntax.nodes import Expr, Path
 
 MOST_FRAMES = 560
 """Python frames that nested work may take; the interpreter's own limit is 1,000, and others stand
 on the stack already."""
+
+MOST_ANCESTORS = 64
+"""A longer line of children is no plan that a reviewer follows; merging it takes its square."""
 
 T = TypeVar("T")
 
@@ -62,6 +66,16 @@ def _plain(kind: str) -> Builder:
         return build_block(context, KINDS[kind], raw, owner)
 
     return build
+
+
+def _build_node(context: Context, raw: Raw, owner: str) -> Node | None:
+    built = build_block(context, Node, raw, owner)
+    return built if built is None or context.lenient or shapes_whole(context, built) else None
+
+
+def _build_rack(context: Context, raw: Raw, owner: str) -> Rack | None:
+    built = build_block(context, Rack, raw, owner)
+    return built if built is None or context.lenient or shapes_whole(context, built) else None
 
 
 def _build_cluster(context: Context, raw: Raw, owner: str) -> Cluster | None:
@@ -82,6 +96,8 @@ BUILDERS: Mapping[str, Builder] = MappingProxyType(
         "format": build_format,
         "recipe": build_recipe,
         "workload": build_workload,
+        "node": _build_node,
+        "rack": _build_rack,
         "cluster": _build_cluster,
         "deployment": build_deployment,
         "fleet": build_fleet,
@@ -102,6 +118,7 @@ class Declarations:
     _raws: dict[Declared, Answer[Raw]] = field(default_factory=dict)
     _specs: dict[Declared, Answer[Declaration]] = field(default_factory=dict)
     _values: dict[Bound, Answer[Value]] = field(default_factory=dict)
+    _ancestors: dict[Declared, int] = field(default_factory=dict)
     _open: list[Hashable] = field(default_factory=list)
     _scopes: dict[Span, Scope] = field(default_factory=dict)
 
@@ -213,7 +230,12 @@ class Declarations:
             return None
         if isinstance(value, Reference) and value.declared is not None:
             if value.kind == declared.kind:
-                return self.raw(value.declared, path.span)
+                parent = self.raw(value.declared, path.span)
+                self._ancestors[declared] = self._ancestors.get(value.declared, 0) + 1
+                if self._ancestors[declared] > MOST_ANCESTORS and parent is not None:
+                    self.tell(TooDeep(path.span))
+                    return None
+                return parent
             if not value.kind:
                 return None
         reason = f"it is a {value.kind}" if isinstance(value, Reference) else described(value)

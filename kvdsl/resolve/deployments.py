@@ -12,15 +12,7 @@ from dataclasses import replace
 
 from kvdsl.diagnostics import Label
 from kvdsl.resolve.blocks import Body, Choices, Entry, Kept, Raw, merged
-from kvdsl.resolve.building import (
-    Gathered,
-    finished,
-    flat,
-    gathered,
-    layered,
-    origin_of,
-    reference_of,
-)
+from kvdsl.resolve.building import Gathered, finished, gathered, origin_of, reference_of
 from kvdsl.resolve.combination_messages import (
     BadCode,
     IncompleteDeployment,
@@ -31,6 +23,7 @@ from kvdsl.resolve.combination_messages import (
 )
 from kvdsl.resolve.conditions import Subject, read_requirement
 from kvdsl.resolve.context import Context
+from kvdsl.resolve.inheritance import flat, layered
 from kvdsl.resolve.naming_messages import listed
 from kvdsl.resolve.recipes import lines_known
 from kvdsl.resolve.schema import make, schema_of

@@ -7,8 +7,10 @@ hardware is joined (placement).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import assert_never
 
+from kvdsl.resolve.combination_messages import IncompleteShape
 from kvdsl.resolve.context import Context
 from kvdsl.resolve.names import Scope
 from kvdsl.resolve.schema import Attribute, make
@@ -19,6 +21,7 @@ from kvdsl.spec.declaration import Block
 from kvdsl.spec.hardware import (
     Cluster,
     Device,
+    Domain,
     Hardware,
     ManyClusters,
     ManyDevices,
@@ -131,6 +134,38 @@ def _picked(context: Context, value: Picked, expr: Expr) -> Selection | None:
             return None
     pick = make(Pick, expr.span, level=value.level, runs=value.runs)
     return make(Selection, expr.span, count=1, of=spec, pick=pick)
+
+
+def shapes_whole(context: Context, hardware: Node | Rack) -> bool:
+    """Whether what joins the devices says the sizes that its shape needs, and they fit."""
+    devices = units_of(hardware, "devices")
+    domains = (("scale_up", hardware.scale_up), ("bridge", hardware.bridge))
+    whole = [_shape(context, name, d, devices) for name, d in domains if d is not None]
+    return all(whole)
+
+
+def _shape(context: Context, name: str, domain: Domain, devices: int) -> bool:
+    given = prod(domain.dims) if domain.dims is not None else None
+    reason = way = None
+    if domain.shape == "torus" and given is None:
+        reason, way = (
+            "a torus needs its `dims`",
+            "write `dims = [4, 4, 4]`, their product all devices",
+        )
+    elif domain.shape == "torus" and given != devices:
+        axes = " x ".join(str(axis) for axis in domain.dims or ())
+        reason = f"this torus has {axes} = {given:,} places, and there are {devices:,} devices"
+        way = "the product of `dims` is the number of devices"
+    elif domain.shape == "pairs" and domain.size is None:
+        reason, way = "`pairs` needs the `size` of a group", "write `size = 2`"
+    elif domain.shape == "pairs" and domain.size and devices % domain.size:
+        reason = f"{devices:,} devices cannot form groups of {domain.size:,}"
+        way = "the number of devices is a multiple of `size`"
+    if reason is None:
+        return True
+    assert domain.at is not None
+    context.tell(IncompleteShape(domain.at, f"{reason} (`{name}`)", way))
+    return False
 
 
 _LEVELS = ("devices", "nodes", "racks", "clusters")

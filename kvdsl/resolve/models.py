@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kvdsl.resolve.blocks import PART, Body, Entry, Raw, Verbatim, path_key, scope_of
-from kvdsl.resolve.building import finished, flat, gathered, origin_of, read
+from kvdsl.resolve.building import finished, gathered, origin_of, read
 from kvdsl.resolve.combination_messages import (
     BadStack,
     ConfigNotRead,
@@ -18,6 +18,7 @@ from kvdsl.resolve.combination_messages import (
 )
 from kvdsl.resolve.context import BLOCK, Context
 from kvdsl.resolve.expressions import MOST_COUNT
+from kvdsl.resolve.inheritance import flat
 from kvdsl.resolve.names import Scope
 from kvdsl.resolve.naming_messages import PartForm, UnknownAttribute, WrittenTwice, like, listed
 from kvdsl.resolve.schema import make, schema_of

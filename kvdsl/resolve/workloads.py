@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from math import ceil
 
 from kvdsl.diagnostics import Label
 from kvdsl.resolve.attributes import ratio_text
 from kvdsl.resolve.blocks import Entry, Raw
-from kvdsl.resolve.building import Gathered, finished, flat, gathered, origin_of
+from kvdsl.resolve.building import Gathered, finished, gathered, origin_of
 from kvdsl.resolve.combination_messages import LengthsTwice, NoLengths, NoLoad, SharesNotWhole
 from kvdsl.resolve.context import Context
+from kvdsl.resolve.inheritance import flat
 from kvdsl.resolve.naming_messages import listed
 from kvdsl.source import Span
 from kvdsl.spec.workload import RequestClass, Workload
@@ -43,7 +45,16 @@ def build_workload(context: Context, raw: Raw, owner: str) -> Workload | None:
         parts.sound = False
     shares = [(c.name, c.share, c.at) for c in built.values() if c is not None]
     parts.sound &= shares_whole(context, "classes", shares)
+    if classes and not any(key in raw.entries for key in LENGTHS):
+        parts.values |= _mean_lengths([c for c in built.values() if c is not None])
     return finished(Workload, parts)
+
+
+def _mean_lengths(classes: Sequence[RequestClass]) -> dict[str, object]:
+    """What a workload of classes says of its mean request, by share and rounded up."""
+    prompt = sum((Fraction(c.share) * (c.prompt or c.context or 0) for c in classes), Fraction(0))
+    output = sum((Fraction(c.share) * (c.output or 0) for c in classes), Fraction(0))
+    return {"prompt": ceil(prompt), "output": ceil(output)}
 
 
 def _one_way(context: Context, raw: Raw) -> bool:

@@ -41,8 +41,12 @@ class Budget(Block):
     utilization: Share | None = Field(
         default=None, description="of a device's memory; the engine's, else 90 %"
     )
-    reserve: Bytes | None = Field(default=None, description="a device; the engine's overhead, else 0 B")
-    kv: Bytes | None = Field(default=None, description="a device: given outright, instead of the two")
+    reserve: Bytes | None = Field(
+        default=None, description="a device; the engine's overhead, else 0 B"
+    )
+    kv: Bytes | None = Field(
+        default=None, description="a device: given outright, instead of the two"
+    )
 
 
 class Draft(Block):

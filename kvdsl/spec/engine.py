@@ -86,4 +86,6 @@ class Engine(Declaration):
     absorbed_copies: Yes = False
     vocab_pad: Positive = 1
     expert_pad: Positive = 1
-    overhead: Annotated[Overhead | None, Nested()] = Field(default=None, description="bytes a device")
+    overhead: Annotated[Overhead | None, Nested()] = Field(
+        default=None, description="bytes a device"
+    )

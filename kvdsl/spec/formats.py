@@ -54,7 +54,7 @@ class Format(Declaration):
     zero: Bytes | None = Field(default=None, description="of one zero point")
     block: Annotated[tuple[int, ...] | None, Listed(Count(1), single=True)] = Field(
         default=None,
-        description="values that share a scale, in a row or as [rows, columns]; a tensor unless given",
+        description="values that share a scale: in a row, or [rows, columns]; else a tensor",
     )
     compute: Annotated[str | None, Word()] = Field(
         default=None, description="row of the device's compute; the format's name unless given"

@@ -62,7 +62,9 @@ class Domain(Block):
 class Host(Block):
     memory: PositiveBytes | None = Field(default=None, description="of the node")
     bandwidth: ByteRate | None = Field(default=None, description="of that memory")
-    link: Annotated[Link | None, Referred(("link",))] = Field(default=None, description="to devices")
+    link: Annotated[Link | None, Referred(("link",))] = Field(
+        default=None, description="to devices"
+    )
 
 
 class Tier(Declaration):
@@ -95,7 +97,9 @@ class Node(Declaration):
     devices: Annotated[tuple[ManyDevices, ...], Counted("device")] = Field(
         description="in the order that layouts use"
     )
-    scale_up: Annotated[Domain | None, Nested()] = Field(default=None, description="over all devices")
+    scale_up: Annotated[Domain | None, Nested()] = Field(
+        default=None, description="over all devices"
+    )
     bridge: Annotated[Domain | None, Nested()] = Field(default=None, description="over all devices")
     nics: Annotated[tuple[ManyLinks, ...], Counted("link")] = Field(
         default=(), description="in all; shared out evenly to devices"
@@ -115,7 +119,9 @@ class ManyNodes(Block):
 
 class Rack(Declaration):
     nodes: Annotated[tuple[ManyNodes, ...], Counted("node")]
-    scale_up: Annotated[Domain | None, Nested()] = Field(default=None, description="over all devices")
+    scale_up: Annotated[Domain | None, Nested()] = Field(
+        default=None, description="over all devices"
+    )
     bridge: Annotated[Domain | None, Nested()] = Field(default=None, description="over all devices")
     power: Watts | None = None
     price: MoneyRate | None = None

@@ -67,7 +67,9 @@ class Softmax(Part):
         default="none", description="hidden x query_heads; per_element: that times value_dim"
     )
     sinks: Yes = Field(default=False, description="one parameter a query head")
-    window: PositiveTokens | None = Field(default=None, description="only the last so many are kept")
+    window: PositiveTokens | None = Field(
+        default=None, description="only the last so many are kept"
+    )
     chunk: PositiveTokens | None = Field(default=None, description="only the present chunk is kept")
     cross: PositiveTokens | None = Field(
         default=None, description="an encoder's keys, so many once a request"
@@ -86,7 +88,9 @@ class Gqa(Softmax):
     form: Literal["gqa"] = "gqa"
     kv_heads: Positive = Field(description="key and value heads")
     head_dim: Positive = Field(description="width of a key head")
-    value_dim: Positive | None = Field(default=None, description="width of a value; head_dim unless given")
+    value_dim: Positive | None = Field(
+        default=None, description="width of a value; head_dim unless given"
+    )
     value: Annotated[Literal["own", "key", "same"], Word(("own", "key", "same"))] = Field(
         default="own", description="key: no value projection; same: nor a value in the cache"
     )
@@ -284,7 +288,8 @@ class Model(Declaration):
     norm_bias: Yes = Field(default=False, description="norms have a bias too")
     final_norm: Yes = Field(default=True, description="a norm before the head")
     layer_norms: Number | None = Field(
-        default=None, description="norms of width hidden a layer; as many as it has parts unless given"
+        default=None,
+        description="norms of width hidden a layer; as many as it has parts unless given",
     )
     parts: Annotated[dict[str, AnyPart], Special()] = Field(default_factory=dict)
     stack: Annotated[tuple[Run, ...], Special()] = Field(description="the layers, in order")

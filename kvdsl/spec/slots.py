@@ -37,7 +37,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A plain number or per cent between two bounds, both included; `above` leaves the lower out."""
+    """A plain number or per cent between two bounds; `above` leaves the lower one out."""
 
     least: Fraction = Fraction(0)
     most: Fraction | None = Fraction(1)
@@ -89,7 +89,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """Hardware that a deployment stands on: a cluster, `N x` node, rack or device, or some of one."""
+    """Hardware to stand on: a cluster, `N x` node, rack or device, or some of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +116,24 @@ class PerScope:
 
 @dataclass(frozen=True, slots=True)
 class Special:
-    """Read by a function of its own in the resolver: stacks, parts, recipes' lines, requirements."""
+    """Read by a function of its own in the resolver: stacks, parts, requirements."""
 
 
 Slot = (
-    Measured | Count | Ratio | Flag | Word | Quoted | Listed | Referred | Counted | Selected
-    | Nested | Table | PerScope | Special
+    Measured
+    | Count
+    | Ratio
+    | Flag
+    | Word
+    | Quoted
+    | Listed
+    | Referred
+    | Counted
+    | Selected
+    | Nested
+    | Table
+    | PerScope
+    | Special
 )
 
 # The shorthands that the models are written in.

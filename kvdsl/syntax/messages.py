@@ -14,6 +14,28 @@ from kvdsl.source import Span
 
 EDITION = 1
 
+CODES: tuple[tuple[str, str, str], ...] = (
+    ("KV001", "unexpected-text", "Something else was expected at this place."),
+    ("KV002", "strange-character", "A character has no meaning in a spec, or cannot be seen."),
+    ("KV003", "missing-edition", "`kvspec 1` is not the first statement, or stands twice."),
+    ("KV004", "other-edition", "A spec is written in an edition that this kvdsl does not read."),
+    ("KV005", "unknown-unit", "What stands behind a number is no unit."),
+    ("KV006", "unclosed", "A bracket or a text is opened and never closed."),
+    ("KV007", "brace-on-next-line", "`{` does not stand on the line of what it opens."),
+    ("KV008", "two-statements", "Statements share a line without `;`, or a comma ends one."),
+    ("KV009", "chained-comparison", "One comparison follows another, as in `a <= b <= c`."),
+    ("KV010", "misused-times", "`x` does not stand between a count and what is counted."),
+    ("KV011", "unfinished", "A statement ends before it is whole."),
+    ("KV012", "wrong-quotes", "A text does not stand in double quotes."),
+    ("KV013", "wrong-sign", "A sign of another language stands for one of this."),
+    ("KV014", "misspelt-truth", "A truth value is not written `true` or `false`."),
+    ("KV015", "stray-comma", "A comma has no item before or behind it."),
+    ("KV016", "too-deep", "Blocks or brackets lie too deep in each other."),
+    ("KV017", "bad-number", "A number is not written as the language writes numbers."),
+    ("KV018", "stray-closer", "A closing bracket closes nothing."),
+    ("KV019", "misplaced-word", "A word that opens a statement stands in another place."),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Unexpected(Message):

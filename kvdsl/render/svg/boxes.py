@@ -15,6 +15,7 @@ from kvdsl.plan import Box, Cell, Picture, Wire
 WIDTH = 960
 PAD, GAP, HEADER, LANE, NAMED_LANE, STACK = 14, 8, 30, 8, 22, 5
 _LEAST_COLUMNS = 4
+JOINT = " · "
 _DRAWN_ALIKE = 2
 """Groups alike in one box that are all drawn; of more, one stands for the rest."""
 
@@ -28,7 +29,7 @@ class Density:
     lines: int
 
 
-_DENSITIES = ((16, Density(101, 86, 3)), (40, Density(84, 54, 1)), (10**9, Density(42, 40, 0)))
+_DENSITIES = ((16, Density(101, 86, 3)), (48, Density(84, 54, 1)), (10**9, Density(42, 40, 0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ def _routes(picture: Picture, size: Density) -> tuple[Route, ...]:
         home = _home(picture.root, frozenset(wire.devices) & drawn)
         key = (home, wire.axis, wire.label, wire.crosses)
         found.setdefault(key, []).append(wire)
-    routes, named = [], set[tuple[str, str]]()
+    routes, named = list[Route](), set[tuple[str, str]]()
     for (_, axis, label, crosses), wires in found.items():
         first = (axis, label) not in named
         named.add((axis, label))
@@ -121,12 +122,12 @@ def _routes(picture: Picture, size: Density) -> tuple[Route, ...]:
 
 
 def _joined(wires: Sequence[Wire]) -> tuple[Wire, ...]:
-    """Wires over the same devices as one that bears all their names."""
+    """Wires over the same devices as one that bears all their names, apart by `JOINT`."""
     found: dict[tuple[tuple[int, ...], bool], list[Wire]] = {}
     for wire in wires:
         found.setdefault((tuple(sorted(wire.devices)), wire.crosses), []).append(wire)
     return tuple(
-        replace(same[0], label=" · ".join(dict.fromkeys(wire.label for wire in same)))
+        replace(same[0], label=JOINT.join(dict.fromkeys(wire.label for wire in same)))
         for same in found.values()
     )
 

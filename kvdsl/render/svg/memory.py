@@ -5,7 +5,7 @@ Comes in: memory bars of one pool. Goes out: a drawing; every byte of a device i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kvdsl.plan import MemoryBar, Segment
 from kvdsl.render.svg.bars import Axis, Bar, Key, Piece, bars
@@ -39,7 +39,7 @@ def memory(name: str, title: str, rows: Sequence[MemoryBar]) -> str:
         if group in groups
     ]
     most = max((_number(row.memory) for row in rows), default=0.0)
-    drawn = [_bar(row) for row in rows]
+    drawn = [_bar(row, _tones(rows)) for row in rows]
     most = max([most, *(sum(p.value for p in bar.pieces) for bar in drawn)])
     return bars(frame, drawn, Axis(f"Memory of one device ({UNIT})", most), keys)
 
@@ -57,12 +57,14 @@ def _number(quantity: Quantity) -> float:
     return float(quantity.in_unit(UNIT))
 
 
-def _bar(row: MemoryBar) -> Bar:
-    pieces, modules = [], 0
-    for segment in row.segments:
-        look = _LOOKS.get(segment.group, (f"weights-{modules % 3}", ""))
-        modules += segment.group not in _LOOKS
-        pieces.append(_piece(segment, look))
+def _tones(rows: Sequence[MemoryBar]) -> Mapping[str, tuple[str, str]]:
+    """A tone for each module of the weights, the same in every bar."""
+    labels = dict.fromkeys(s.label for row in rows for s in row.segments if s.group not in _LOOKS)
+    return {label: (f"weights-{number % 3}", "") for number, label in enumerate(labels)}
+
+
+def _bar(row: MemoryBar, tones: Mapping[str, tuple[str, str]]) -> Bar:
+    pieces = [_piece(s, _LOOKS.get(s.group) or tones[s.label]) for s in row.segments]
     many = f"{row.devices:,} × " if row.devices > 1 else ""
     note = f"{many}{row.device}, {shown(row.memory)} each"
     limit = f"budget {shown(row.usable)}"

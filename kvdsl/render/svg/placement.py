@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kvdsl.plan import Cell, Picture
-from kvdsl.render.svg.boxes import HEADER, PAD, STACK, WIDTH, Place, cells_of, density, laid_out
+from kvdsl.render.svg.boxes import PAD, STACK, WIDTH, Place, cells_of, density, laid_out
 from kvdsl.render.svg.colours import HUES, painted
 from kvdsl.render.svg.elements import (
     Frame,
@@ -21,8 +21,9 @@ from kvdsl.render.svg.elements import (
     tag,
     words,
 )
-from kvdsl.render.svg.scales import text_width
+from kvdsl.render.svg.scales import fitted, text_width
 from kvdsl.render.svg.wires import wires
+from kvdsl.render.visible import visible
 
 _BAND = 18
 _SMALL = 10.5
@@ -149,8 +150,9 @@ class _Scene:
         if cell.idle:
             yield self._plate(x - 2, y + 3, text_width(head, _SMALL, bold=True) + 5, "panel")
             yield lettered(x, y + 13, head, Lettering(_SMALL, bold=True))
-            yield self._plate(x - 2, y + 20, text_width("idle", _SMALL) + 5, "panel")
-            yield lettered(x, y + 30, "idle", Lettering(_SMALL, ink="ink-soft"))
+            told = fitted(visible(cell.lines[0] if cell.lines else "idle"), width, _SMALL)
+            yield self._plate(x - 2, y + 20, text_width(told, _SMALL) + 5, "panel")
+            yield lettered(x, y + 30, told, Lettering(_SMALL, ink="ink-soft"))
             return
         yield lettered(x, y + 13, head, Lettering(_SMALL, bold=True, ink=ink, most=width))
         if self._staged:
@@ -215,7 +217,8 @@ class _Scene:
         if self._copies:
             entries.append(("paper", "stripes", "striped: a copy of what another device holds"))
         if self._idle:
-            entries.append(("panel", "crossed", "crossed: idle"))
+            pool = " of this pool" if self._picture.pool else ""
+            entries.append(("panel", "crossed", f"crossed: holds no rank{pool}"))
         return entries
 
     def _columns(self) -> int:

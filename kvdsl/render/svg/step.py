@@ -56,9 +56,10 @@ def _roof(label: str, limit: Quantity, unit: str) -> Bar:
 def exchanges(name: str, title: str, rows: Sequence[CollectiveRow], whole: Quantity) -> str:
     """Collectives of a pass on an axis as long as the pass: what is left empty is other work."""
     unit = _unit(whole)
+    staged = len({row.stage for row in rows}) > 1
     pieces = tuple(
         Piece(
-            f"{row.module} {row.kind}",
+            f"{row.module} {row.kind}" + (f" s{row.stage}" if staged else ""),
             shown(row.all),
             _number(row.all, unit),
             "collective" if row.fast else "hue-3",

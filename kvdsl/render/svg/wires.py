@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdsl.plan import Wire
-from kvdsl.render.svg.boxes import Lane, Place, Route
+from kvdsl.render.svg.boxes import JOINT, Lane, Place, Route
 from kvdsl.render.svg.colours import painted
 from kvdsl.render.svg.elements import Lettering, lettered, line, tag
 from kvdsl.render.svg.scales import fitted, text_width
@@ -105,11 +105,13 @@ def _knot(x: float, y: float) -> str:
 
 def _name(place: Place, route: Route, lane: Lane) -> Iterator[str]:
     """The name in the middle of its lane, on a plate that parts the wire."""
-    told = visible(route.wire.label)
-    if route.alike > 1:
-        told += f" (one of {route.alike} alike)"
     bold = ink(route.wire) == "alarm"
     size = 12 if bold else 10.5
+    names = visible(route.wire.label).split(JOINT)
+    alike = f" (one of {route.alike} alike)" if route.alike > 1 else ""
+    told = JOINT.join(names) + alike
+    if len(names) > 1 and text_width(told, size, bold=bold) > place.width - 40:
+        told = f"{names[0]} and {len(names) - 1} more{alike}"
     told = fitted(told, place.width - 40, size, bold=bold)
     wide = text_width(told, size, bold=bold) + 12
     middle = place.x + place.width / 2
