@@ -6,8 +6,9 @@ honest: all that reach the best value are marked.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from kvdsl.formulas import Term
 from kvdsl.plan import Column, Comparison
@@ -30,6 +31,8 @@ ROWS: tuple[tuple[str, str, bool], ...] = (
     ("gpus", "GPUs", False),
 )
 """Value, label, whether more is better."""
+
+LABELS: Mapping[str, str] = MappingProxyType({name: label for name, label, _ in ROWS})
 
 
 @dataclass(frozen=True, slots=True)

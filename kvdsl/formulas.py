@@ -96,12 +96,13 @@ def _tidy(value: Any) -> Value:
 
 
 def formula(
-    text: str, gives: Dimension, source: str = "definition"
+    text: str, gives: Dimension, source: str = "definition", *, name: str = ""
 ) -> Callable[[Callable[..., Any]], Formula]:
-    """Makes a formula of a function; its name is the function's, with spaces."""
+    """Makes a formula of a function; its name is the function's, with spaces, unless given."""
 
     def made(function: Callable[..., Any]) -> Formula:
-        return Formula(function.__name__.replace("_", " "), text, gives, source, function)
+        title = name or function.__name__.replace("_", " ")
+        return Formula(title, text, gives, source, function)
 
     return made
 

@@ -75,7 +75,8 @@ def _compiled(project: Project, changes: Sequence[Change], only: str | None) -> 
             continue
         made = outcome(deployment)
         found.extend(made.diagnostics)
-        plans.append(build(made, _sources(project), sweeps(resolver, deployment, changes)))
+        tables = sweeps(resolver, deployment, changes)
+        plans.append(build(made, _sources(project), tables, project.main.module.doc))
     return Compilation(Report.of(found), tuple(plans))
 
 

@@ -103,18 +103,20 @@ def weights_exceed_memory(study: Study) -> Iterator[Fact]:
         a replica or smaller weights do.
 
     Example
-        deployment d {
-          model    = models.llama_3_1_70b
+        deployment served {
+          model    = models.llama_3_1_405b
           weights  = formats.bf16
           kv       = formats.bf16
           on       = 1 x nodes.hgx_h100
-          layout   { tp = 1 }
+          layout   { tp = 8 }
           budget   { reserve = 3 GB }
           workload { context = 8 ktok; concurrency = 8 req }
         }
 
     Instead
-        The finding names the fewest devices that hold the weights.
+        The finding names the fewest devices that hold the weights; larger ones do too.
+
+        deployment better extends served { on = 1 x nodes.hgx_h200 }
     """
     book = _short(study)
     if book is not None:
@@ -142,18 +144,20 @@ def copies_add_no_room(study: Study) -> Iterator[Fact]:
         A copy needs all its bytes again. Only cutting one copy makes room.
 
     Example
-        deployment d {
+        deployment served {
           model    = models.llama_3_1_70b
           weights  = formats.bf16
           kv       = formats.bf16
           on       = 1 x nodes.hgx_h100
-          layout   { tp = 1; replicas = 4 }
+          layout   { tp = 1; replicas = 8 }
           budget   { reserve = 3 GB }
           workload { context = 8 ktok; concurrency = 8 req }
         }
 
     Instead
         `tp`, `pp` or `ep` over the same devices.
+
+        deployment better extends served { layout = { tp = 8 } }
     """
     degrees = study.subject.degrees
     book = _short(study)
@@ -182,17 +186,19 @@ def no_reserve(study: Study) -> Iterator[Fact]:
         promises tokens that the engine will not have.
 
     Example
-        deployment d {
-          model    = models.deepseek_v3
-          weights  = formats.fp8
+        deployment served {
+          model    = models.llama_3_1_8b
+          weights  = formats.bf16
           kv       = formats.bf16
-          on       = 1 x nodes.hgx_h200
-          layout   { attention { dp = 8 }; experts { ep = 8 } }
-          workload { context = 4 ktok; concurrency = 64 req }
+          on       = 1 x nodes.hgx_h100
+          layout   { tp = 8 }
+          workload { context = 8 ktok; concurrency = 8 req }
         }
 
     Instead
-        budget { reserve = 3 GB }
+        The figure of the engine's start-up log, or 3 GB until there is one.
+
+        deployment better extends served { budget { reserve = 3 GB } }
     """
     subject = study.subject
     said = subject.budget.reserve is not None or subject.budget.kv is not None
@@ -237,7 +243,7 @@ def one_weight_format(study: Study) -> Iterator[Fact]:
         Released FP8 and FP4 checkpoints keep embedding, head, norms and often more in 16 bits.
 
     Example
-        deployment d {
+        deployment served {
           model    = models.llama_3_1_405b
           weights  = formats.fp8
           kv       = formats.bf16
@@ -248,7 +254,11 @@ def one_weight_format(study: Study) -> Iterator[Fact]:
         }
 
     Instead
+        One format for each module that differs.
+
         recipe r { default = formats.fp8; embedding = formats.bf16; head = formats.bf16 }
+
+        deployment better extends served { weights = r }
     """
     subject, found = study.subject, study.costs
     one = subject.weights.uniform

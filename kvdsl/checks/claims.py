@@ -32,20 +32,23 @@ def wrong_claim(study: Study) -> Iterator[Fact]:
         A wrong figure that has a name is understood at once.
 
     Example
-        cluster two { nodes = 2 x nodes.hgx_h100; fabric = links.infiniband_ndr }
-        deployment d {
-          model    = models.llama_3_1_405b
-          weights  = formats.fp8
+        deployment served {
+          model    = models.llama_3_1_8b
+          weights  = formats.bf16
           kv       = formats.bf16
-          on       = two
-          layout   { tp = 16 }
+          on       = 1 x nodes.hgx_h100
+          layout   { tp = 8 }
           budget   { reserve = 3 GB }
-          workload { context = 8 ktok; concurrency = 64 req }
-          require kv.bytes_per_token_per_gpu == 32_256 B/tok
+          workload { context = 8 ktok; concurrency = 8 req }
+          require kv.bytes_per_token_per_gpu == 8192 B/tok as share
         }
 
     Instead
-        require kv.bytes_per_token_per_gpu == 64_512 B/tok
+        The figure that the plan gives, or the plan that gives the figure.
+
+        deployment better extends served {
+          require kv.bytes_per_token_per_gpu == 16_384 B/tok as share
+        }
     """
     yield from ()
 
@@ -69,7 +72,7 @@ def failed_requirement(study: Study) -> Iterator[Fact]:
         A requirement is what the plan was agreed on. It fails the check.
 
     Example
-        deployment d {
+        deployment served {
           model    = models.llama_3_1_8b
           weights  = formats.bf16
           kv       = formats.bf16
@@ -77,11 +80,13 @@ def failed_requirement(study: Study) -> Iterator[Fact]:
           layout   { tp = 8 }
           budget   { reserve = 3 GB }
           workload { context = 8 ktok; concurrency = 8 req }
-          require kv.tokens >= 100 Mtok
+          require kv.tokens >= 100 Mtok as room
         }
 
     Instead
         Change the plan, or the requirement.
+
+        deployment better extends served { require kv.tokens >= 1 Mtok as room }
     """
     yield from ()
 
@@ -105,7 +110,7 @@ def failed_expectation(study: Study) -> Iterator[Fact]:
         It warns, and does not fail the check.
 
     Example
-        deployment d {
+        deployment served {
           model    = models.llama_3_1_8b
           weights  = formats.bf16
           kv       = formats.bf16
@@ -113,11 +118,13 @@ def failed_expectation(study: Study) -> Iterator[Fact]:
           layout   { tp = 8 }
           budget   { reserve = 3 GB }
           workload { context = 8 ktok; concurrency = 8 req }
-          expect kv.tokens >= 100 Mtok
+          expect kv.tokens >= 100 Mtok as room
         }
 
     Instead
         Change the plan, or the expectation.
+
+        deployment better extends served { expect kv.tokens >= 1 Mtok as room }
     """
     yield from ()
 
@@ -141,7 +148,7 @@ def unanswered_requirement(study: Study) -> Iterator[Fact]:
         like success.
 
     Example
-        deployment d {
+        deployment served {
           model    = models.llama_3_1_8b
           weights  = formats.bf16
           kv       = formats.bf16
@@ -149,11 +156,13 @@ def unanswered_requirement(study: Study) -> Iterator[Fact]:
           layout   { tp = 8 }
           budget   { reserve = 3 GB }
           workload { context = 8 ktok; concurrency = 8 req }
-          require transfer.time <= 100 ms
+          require transfer.time <= 100 ms as handover
         }
 
     Instead
-        Give what the value needs (here: pools and a `transfer`).
+        Give what the value needs (here: pools and a `transfer`), or ask for something else.
+
+        deployment better extends served { require decode.tpot <= 100 ms as handover }
     """
     yield from ()
 
@@ -177,7 +186,7 @@ def unused_allow(study: Study) -> Iterator[Fact]:
         A waiver that outlives its reason hides the next fault of its kind.
 
     Example
-        deployment d {
+        deployment served {
           model    = models.llama_3_1_8b
           weights  = formats.bf16
           kv       = formats.bf16
@@ -213,7 +222,7 @@ def unknown_allow(study: Study) -> Iterator[Fact]:
         A misspelt code silences nothing.
 
     Example
-        deployment d {
+        deployment served {
           model    = models.llama_3_1_8b
           weights  = formats.bf16
           kv       = formats.bf16
@@ -225,7 +234,7 @@ def unknown_allow(study: Study) -> Iterator[Fact]:
         }
 
     Instead
-        allow KV101 because "…"
+        Write a code that `kvdsl rule` lists: allow KV101 because "…"
     """
     yield from ()
 
@@ -255,22 +264,61 @@ def uncounted_part(study: Study) -> Iterator[Fact]:
           ffn f = gated { intermediate = 8192 }
           stack { 28 x layer { s; f } }
         }
-        deployment d {
+        deployment served {
           model    = hybrid
           weights  = formats.bf16
           kv       = formats.bf16
           on       = 1 x nodes.hgx_h100
           layout   { tp = 8 }
+          budget   { reserve = 3 GB }
           workload { context = 8 ktok; concurrency = 8 req }
         }
 
     Instead
         A model of softmax attention (gqa, mla) for now.
+
+        deployment better extends served { model = models.llama_3_1_8b }
+    """
+    yield from ()
+
+
+@rule(
+    "KV212",
+    "not-costed",
+    Severity.INFO,
+    "plan",
+    "{what} does not enter the figures of this version",
+    label="read and resolved, not costed",
+)
+def not_costed(study: Study) -> Iterator[Fact]:
+    """A part of the deployment that this version reads but does not cost.
+
+    What it checks
+        `transfer`, `tiers`, `draft`, `limits` and `search`.
+
+    Why it matters
+        A figure that leaves something out has to say so.
+
+    Example
+        deployment served {
+          model    = models.llama_3_1_8b
+          weights  = formats.bf16
+          kv       = formats.bf16
+          on       = 1 x nodes.hgx_h100
+          layout   { tp = 8 }
+          budget   { reserve = 3 GB }
+          workload { context = 8 ktok; concurrency = 8 req }
+          limits   { sequences = 256 req }
+        }
+
+    Instead
+        Nothing: this is information.
     """
     yield from ()
 
 
 RULES: tuple[Rule, ...] = (
+    not_costed,
     wrong_claim,
     failed_requirement,
     failed_expectation,

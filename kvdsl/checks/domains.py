@@ -33,17 +33,20 @@ def too_few_devices(study: Study) -> Iterator[Fact]:
         Every rank needs a device of its own.
 
     Example
-        deployment d {
+        deployment served {
           model    = models.llama_3_1_8b
           weights  = formats.bf16
           kv       = formats.bf16
           on       = 1 x nodes.hgx_h100
           layout   { tp = 8; replicas = 2 }
+          budget   { reserve = 3 GB }
           workload { context = 8 ktok; concurrency = 8 req }
         }
 
     Instead
         More devices in `on`, or a smaller layout.
+
+        deployment better extends served { on = 2 x nodes.hgx_h100 }
     """
     degrees, topology = study.subject.degrees, study.subject.topology
     if degrees.devices <= topology.devices:
@@ -83,7 +86,7 @@ def idle_devices(study: Study) -> Iterator[Fact]:
         Idle devices cost money and hold nothing; often a replica was forgotten.
 
     Example
-        deployment d {
+        deployment served {
           model    = models.llama_3_1_8b
           weights  = formats.bf16
           kv       = formats.bf16
@@ -95,6 +98,8 @@ def idle_devices(study: Study) -> Iterator[Fact]:
 
     Instead
         `replicas`, more `tp` or `pp`, or a smaller `on`.
+
+        deployment better extends served { layout = { tp = 4; replicas = 2 } }
     """
     placed = study.placed
     if not placed.idle:
@@ -118,7 +123,7 @@ def idle_devices(study: Study) -> Iterator[Fact]:
     "unjoined-group",
     Severity.ERROR,
     "placement",
-    "nothing joins the {size} devices of a {axis} group",
+    "nothing joins the {size} devices of a group ({axis})",
     label="the group spans {nodes} nodes of {title}",
     helps=("give the cluster a `fabric`, or keep the group inside one node",),
 )
@@ -133,32 +138,36 @@ def unjoined_group(study: Study) -> Iterator[Fact]:
         `2 x nodes.hgx_h100` are two machines side by side. A group across them cannot talk.
 
     Example
-        deployment d {
-          model    = models.llama_3_1_405b
-          weights  = formats.fp8
+        deployment served {
+          model    = models.llama_2_7b
+          weights  = formats.bf16
           kv       = formats.bf16
           on       = 2 x nodes.hgx_h100
-          layout   { tp = 16 }
+          layout   { tp = 8; pp = 2 }
           budget   { reserve = 3 GB }
-          workload { context = 8 ktok; concurrency = 8 req }
+          workload { context = 4 ktok; concurrency = 8 req }
         }
 
     Instead
-        cluster two { nodes = 2 x nodes.hgx_h100; fabric = links.infiniband_ndr }
+        A cluster with a fabric, or no group across the machines.
+
+        deployment better extends served { layout = { tp = 8; replicas = 2 } }
     """
-    told: set[str] = set()
-    for group in study.placed.groups:
-        if group.reach.join is None and group.size > 1 and group.axis not in told:
-            told.add(group.axis)
-            yield Fact(
-                study.subject.place("on"),
-                {
-                    "size": group.size,
-                    "axis": _axis(group.axis),
-                    "nodes": group.reach.nodes,
-                    "title": group.reach.title,
-                },
-            )
+    apart = [g for g in study.placed.groups if g.reach.join is None and g.size > 1]
+    if not apart:
+        return
+    widest = max(apart, key=lambda g: g.size)
+    axes = dict.fromkeys(_axis(g.axis) for g in apart if g.size == widest.size)
+    yield Fact(
+        study.subject.place("on"),
+        {
+            "size": widest.size,
+            "axis": ", ".join(axes),
+            "nodes": widest.reach.nodes,
+            "title": widest.reach.title,
+        },
+        (("devices of a group", Quantity(widest.size)),),
+    )
 
 
 def _axis(axis: str) -> str:
@@ -193,18 +202,20 @@ def tp_crosses_node(study: Study) -> Iterator[Fact]:
 
     Example
         cluster two { nodes = 2 x nodes.hgx_h100; fabric = links.infiniband_ndr }
-        deployment d {
-          model    = models.llama_3_1_405b
-          weights  = formats.fp8
+        deployment served {
+          model    = models.llama_2_7b
+          weights  = formats.bf16
           kv       = formats.bf16
           on       = two
           layout   { tp = 16 }
           budget   { reserve = 3 GB }
-          workload { context = 8 ktok; concurrency = 64 req }
+          workload { context = 4 ktok; concurrency = 64 req }
         }
 
     Instead
         TP inside the domain and pipeline stages across: one send a stage boundary.
+
+        deployment better extends served { layout = { tp = 8; pp = 2 } }
     """
     found = study.costs
     if found.decode is None:

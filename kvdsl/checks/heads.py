@@ -51,18 +51,21 @@ def uneven_query_heads(study: Study) -> Iterator[Fact]:
         A rank owns whole query heads. Every engine refuses to start where they do not divide.
 
     Example
-        deployment d {
-          model    = models.llama_3_1_405b
-          weights  = formats.fp8
+        deployment served {
+          model    = models.llama_3_1_8b
+          weights  = formats.bf16
           kv       = formats.bf16
-          on       = [1 x nodes.hgx_h100, 1 x nodes.hgx_h100]
-          layout   { tp = 12 }
+          on       = 1 x nodes.hgx_h100
+          layout   { tp = 6 }
+          budget   { reserve = 3 GB }
           workload { context = 8 ktok; concurrency = 8 req }
         }
 
     Instead
         Take a divisor of the head count, or put the spare devices into another stage (`pp`) or
         replica.
+
+        deployment better extends served { layout = { tp = 4; replicas = 2 } }
     """
     tp = study.subject.degrees.attention.tp
     for name, part in softmax_parts(study):
@@ -108,17 +111,20 @@ def uneven_kv_heads(study: Study) -> Iterator[Fact]:
           ffn f = gated { intermediate = 8192 }
           stack { 28 x layer { a; f } }
         }
-        deployment d {
+        deployment served {
           model    = odd
-          weights  = formats.fp8
+          weights  = formats.bf16
           kv       = formats.bf16
           on       = 1 x nodes.hgx_h100
           layout   { tp = 4 }
+          budget   { reserve = 3 GB }
           workload { context = 8 ktok; concurrency = 8 req }
         }
 
     Instead
         Take a TP that divides the KV heads, or a multiple of them.
+
+        deployment better extends served { layout = { tp = 2; replicas = 4 } }
     """
     tp = study.subject.degrees.attention.tp
     for name, part in softmax_parts(study):
@@ -157,20 +163,21 @@ def replicated_kv_heads(study: Study) -> Iterator[Fact]:
         shrinking and every further rank stores a copy. The weights it frees are spent on them.
 
     Example
-        cluster two { nodes = 2 x nodes.hgx_h100; fabric = links.infiniband_ndr }
-        deployment d {
-          model    = models.llama_3_1_405b
-          weights  = formats.fp8
+        deployment served {
+          model    = models.qwen3_30b_a3b
+          weights  = formats.bf16
           kv       = formats.bf16
-          on       = two
-          layout   { tp = 16 }
+          on       = 1 x nodes.hgx_h100
+          layout   { tp = 8 }
           budget   { reserve = 3 GB }
-          workload { context = 8 ktok; concurrency = 64 req }
+          workload { context = 32 ktok; concurrency = 64 req }
         }
 
     Instead
         TP = KV heads, and the other devices as pipeline stages; or context parallelism inside the
         TP group; or data-parallel attention.
+
+        deployment better extends served { layout = { tp = 4; pp = 2 } }
     """
     heads = _fewest_kv_heads(study)
     degrees, found = study.subject.degrees, study.costs
@@ -246,11 +253,11 @@ def tp_wins_on_time(study: Study) -> Iterator[Fact]:
         The advice of KV101 is about capacity. Where the cache does not bind, latency decides.
 
     Example
-        deployment d {
+        deployment served {
           model    = models.llama_3_1_405b
-          weights  = formats.fp8
+          weights  = formats.bf16
           kv       = formats.bf16
-          on       = 1 x racks.gb200_nvl72
+          on       = racks.gb200_nvl72.devices[0..15]
           layout   { tp = 16 }
           budget   { reserve = 3 GB }
           workload { context = 2 ktok; concurrency = 1 req }

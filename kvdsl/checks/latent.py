@@ -68,11 +68,11 @@ def small_batch_latent(study: Study) -> Iterator[Fact]:
         only when cached bytes exceed those weights, whatever the number of devices.
 
     Example
-        deployment d {
-          model    = models.deepseek_v3
-          weights  = formats.fp8
+        deployment served {
+          model    = models.deepseek_v2_lite
+          weights  = formats.bf16
           kv       = formats.bf16
-          on       = 1 x nodes.hgx_h200
+          on       = 1 x nodes.hgx_h100
           layout   { tp = 8 }
           budget   { reserve = 3 GB }
           workload { context = 4096 tok; concurrency = 1 req }
@@ -123,18 +123,20 @@ def copied_latent(study: Study) -> Iterator[Fact]:
         All heads read the one latent, so every TP rank stores and reads all of it.
 
     Example
-        deployment d {
-          model    = models.deepseek_v3
-          weights  = formats.fp8
+        deployment served {
+          model    = models.deepseek_v2_lite
+          weights  = formats.bf16
           kv       = formats.bf16
-          on       = 1 x nodes.hgx_h200
+          on       = 1 x nodes.hgx_h100
           layout   { tp = 8 }
           budget   { reserve = 3 GB }
-          workload { context = 4096 tok; concurrency = 512 req }
+          workload { context = 8 ktok; concurrency = 256 req }
         }
 
     Instead
         Data-parallel attention beside expert parallelism, or context parallelism.
+
+        deployment better extends served { layout = { attention { dp = 8 }; experts { ep = 8 } } }
     """
     attention, found = study.subject.degrees.attention, study.costs
     if not _is_mla(study) or attention.tp == 1 or attention.cp > 1 or attention.latent_split:
@@ -191,11 +193,11 @@ def idle_dp_ranks(study: Study) -> Iterator[Fact]:
         DP ranks step together, for the experts' exchange. An empty rank saves nothing.
 
     Example
-        deployment d {
-          model    = models.deepseek_v3
-          weights  = formats.fp8
+        deployment served {
+          model    = models.deepseek_v2_lite
+          weights  = formats.bf16
           kv       = formats.bf16
-          on       = 1 x nodes.hgx_h200
+          on       = 1 x nodes.hgx_h100
           layout   { attention { dp = 8 }; experts { ep = 8 } }
           budget   { reserve = 3 GB }
           workload { context = 32 ktok; concurrency = 6 req }
@@ -203,6 +205,8 @@ def idle_dp_ranks(study: Study) -> Iterator[Fact]:
 
     Instead
         Fewer, wider DP ranks (`attention { dp = 4; tp = 2 }`), or context parallelism.
+
+        deployment better extends served { layout = { attention { cp = 8 }; experts { ep = 8 } } }
     """
     found, degrees = study.costs, study.subject.degrees
     if degrees.attention.dp == 1 or found.load is None:

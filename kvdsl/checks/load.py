@@ -32,18 +32,20 @@ def overload(study: Study) -> Iterator[Fact]:
         What does not fit waits for a place, and its users wait with it.
 
     Example
-        deployment d {
-          model    = models.llama_3_1_405b
-          weights  = formats.fp8
+        deployment served {
+          model    = models.llama_3_1_70b
+          weights  = formats.bf16
           kv       = formats.bf16
-          on       = 1 x nodes.hgx_h200
+          on       = 1 x nodes.hgx_h100
           layout   { tp = 8 }
           budget   { reserve = 3 GB }
-          workload { context = 32 ktok; concurrency = 512 req }
+          workload { context = 32 ktok; concurrency = 256 req }
         }
 
     Instead
         A lower concurrency, more room, or the queue as it is.
+
+        deployment better extends served { workload { concurrency = 32 req } }
     """
     found = study.costs
     if found.load is None or not found.load.queued or not found.fits:
@@ -87,18 +89,20 @@ def prefill_overrun(study: Study) -> Iterator[Fact]:
         The queue grows for as long as the rate holds; no time to the first token exists.
 
     Example
-        deployment d {
+        deployment served {
           model    = models.llama_3_1_70b
-          weights  = formats.fp8
-          kv       = formats.fp8
+          weights  = formats.bf16
+          kv       = formats.bf16
           on       = 1 x nodes.hgx_h100
           layout   { tp = 8 }
           budget   { reserve = 3 GB }
-          workload { prompt = 32 ktok; output = 200 tok; rate = 100 req/s }
+          workload { prompt = 8 ktok; output = 200 tok; rate = 100 req/s }
         }
 
     Instead
         A rate below the one that the finding names.
+
+        deployment better extends served { workload { rate = 1 req/s } }
     """
     found, workload = study.costs, study.subject.workload
     if found.prefill is None or not found.prefill.saturated or workload.rate is None:
@@ -135,7 +139,7 @@ def past_max_context(study: Study) -> Iterator[Fact]:
         Engines refuse or cut longer requests unless told otherwise.
 
     Example
-        deployment d {
+        deployment served {
           model    = models.llama_2_7b
           weights  = formats.bf16
           kv       = formats.bf16
@@ -147,6 +151,8 @@ def past_max_context(study: Study) -> Iterator[Fact]:
 
     Instead
         Shorter requests, or a model with a longer context.
+
+        deployment better extends served { workload { context = 4096 tok } }
     """
     most = study.subject.model.max_context
     length = held_tokens(study.subject)

@@ -32,17 +32,20 @@ def uneven_experts(study: Study) -> Iterator[Fact]:
         A rank holds whole experts, and engines with expert balancing refuse an uneven split.
 
     Example
-        deployment d {
-          model    = models.deepseek_v3
-          weights  = formats.fp8
+        deployment served {
+          model    = models.deepseek_v2_lite
+          weights  = formats.bf16
           kv       = formats.bf16
-          on       = [1 x nodes.hgx_h200, 1 x nodes.hgx_h200]
-          layout   { attention { dp = 12 }; experts { ep = 12 } }
-          workload { context = 4 ktok; concurrency = 24 req }
+          on       = 1 x nodes.hgx_h100
+          layout   { attention { dp = 6 }; experts { ep = 6 } }
+          budget   { reserve = 3 GB }
+          workload { context = 8 ktok; concurrency = 48 req }
         }
 
     Instead
         An EP that divides the experts, or redundant experts to fill up.
+
+        deployment better extends served { layout = { attention { dp = 8 }; experts { ep = 8 } } }
     """
     experts = study.subject.degrees.experts
     for part in study.subject.model.parts.values():
@@ -89,18 +92,20 @@ def wrong_stages(study: Study) -> Iterator[Fact]:
         A layer that is in no stage is not served.
 
     Example
-        cluster two { nodes = 2 x nodes.hgx_h100; fabric = links.infiniband_ndr }
-        deployment d {
-          model    = models.llama_3_1_405b
-          weights  = formats.fp8
+        deployment served {
+          model    = models.llama_3_1_70b
+          weights  = formats.bf16
           kv       = formats.bf16
-          on       = two
-          layout   { tp = 8; pp = 2; stages = [63, 62] }
-          workload { context = 8 ktok; concurrency = 8 req }
+          on       = 1 x nodes.hgx_h100
+          layout   { tp = 4; pp = 2; stages = [40, 39] }
+          budget   { reserve = 3 GB }
+          workload { context = 8 ktok; concurrency = 32 req }
         }
 
     Instead
         Leave `stages` out for an even split, or make it add up.
+
+        deployment better extends served { layout = { tp = 4; pp = 2 } }
     """
     degrees, layers = study.subject.degrees, study.subject.model.layers
     given = degrees.stage_layers
@@ -152,19 +157,20 @@ def uneven_stages(study: Study) -> Iterator[Fact]:
         A request lies in every stage; what the others have left is stranded.
 
     Example
-        cluster two { nodes = 2 x nodes.hgx_h100; fabric = links.infiniband_ndr }
-        deployment d {
-          model    = models.llama_3_1_405b
-          weights  = formats.fp8
+        deployment served {
+          model    = models.llama_3_1_70b
+          weights  = formats.bf16
           kv       = formats.bf16
-          on       = two
-          layout   { tp = 8; pp = 2; stages = [70, 56] }
+          on       = 1 x nodes.hgx_h100
+          layout   { tp = 4; pp = 2; stages = [44, 36] }
           budget   { reserve = 3 GB }
-          workload { context = 8 ktok; concurrency = 64 req }
+          workload { context = 8 ktok; concurrency = 32 req }
         }
 
     Instead
         Even stages, or the split that the finding shows.
+
+        deployment better extends served { layout = { tp = 4; pp = 2 } }
     """
     degrees, found = study.subject.degrees, study.costs
     if degrees.pp == 1 or not found.fits:

@@ -11,6 +11,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from platform import platform, python_version
 
 import click
@@ -24,6 +25,8 @@ from kvdsl.spelling import nearest
 
 COMMANDS = ("check", "plan", "explain", "get", "graph", "report", "rule", "fmt")
 """In the order that people meet them; each is `command` in the module of its name."""
+
+_PACKAGE = Path(__file__).resolve().parent.parent
 
 
 class _Commands(click.Group):
@@ -106,11 +109,11 @@ def _fault(fault: Exception, arguments: list[str], console: Console) -> str:
     """What to say, and what to send, when kvdsl itself is wrong."""
     if console.debug:
         return "".join(traceback.format_exception(fault))
-    frames = [f for f in traceback.extract_tb(fault.__traceback__) if "kvdsl" in f.filename]
     where = ""
-    if frames:
-        parts = frames[-1].filename.replace(os.sep, "/").split("/kvdsl/")
-        where = f" in {parts[-1]}:{frames[-1].lineno}"
+    for frame in traceback.extract_tb(fault.__traceback__):
+        path = Path(frame.filename)
+        if path.is_relative_to(_PACKAGE):
+            where = f" in {path.relative_to(_PACKAGE).as_posix()}:{frame.lineno}"
     command = " ".join(["kvdsl", *arguments])
     words = str(fault).split("\n")[0][:200]
     return (

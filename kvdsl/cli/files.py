@@ -20,6 +20,11 @@ STANDARD_INPUT = "-"
 SUFFIX = ".kvspec"
 
 
+def shown_file(path: str) -> str:
+    """A file as messages name it."""
+    return "standard input" if path == STANDARD_INPUT else safe(path)
+
+
 def spec_paths(given: Iterable[str]) -> tuple[str, ...]:
     """The files as they were named, folders walked for specs; each once, in a fixed order."""
     found: dict[str, str] = {}

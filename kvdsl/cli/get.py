@@ -11,6 +11,7 @@ import click
 
 from kvdsl.cli.console import Console
 from kvdsl.cli.exits import CommandError, Exit, exit_of
+from kvdsl.cli.files import shown_file
 from kvdsl.cli.options import Overrides, color_option, override_options
 from kvdsl.cli.plan import errors_of, say_errors
 from kvdsl.formulas import Term
@@ -128,7 +129,7 @@ def _nothing(file: str, dotted: str, known: Sequence[str]) -> str:
         hint = f"; did you mean `{safe(best[0])}`?"
     else:
         hint = f"; there is {', '.join(sorted(known)[:MOST_NAMES])}" if known else ""
-    return f"no value `{safe(dotted)}` in {safe(file)}{hint}"
+    return f"no value `{safe(dotted)}` in {shown_file(file)}{hint}"
 
 
 def _one(dotted: str, value: Quantity, unit_name: str | None, output: str) -> str:

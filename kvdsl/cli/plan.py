@@ -9,7 +9,7 @@ import click
 
 from kvdsl.cli.console import Console
 from kvdsl.cli.exits import CommandError, exit_of
-from kvdsl.cli.files import deliver
+from kvdsl.cli.files import deliver, shown_file
 from kvdsl.cli.options import (
     Output,
     Overrides,
@@ -63,7 +63,7 @@ def command(
         text = _text(plans, output.form, console.columns, paint)
         deliver(console, [output], {output.form: text})
     if not plans and not compilation.report.failed:
-        console.say(f"no deployment in {safe(file)}")
+        console.say(f"no deployment in {shown_file(file)}")
     return exit_of(compilation.report)
 
 
@@ -87,7 +87,7 @@ def no_deployment(file: str, name: str, known: Collection[str]) -> CommandError:
     """What to say of an unknown name: the nearest, or all there are."""
     near = nearest(name, known) or tuple(sorted(known))
     hint = f"; there is {', '.join(near)}" if near else ""
-    return CommandError(f"no deployment `{safe(name)}` in {safe(file)}{hint}")
+    return CommandError(f"no deployment `{safe(name)}` in {shown_file(file)}{hint}")
 
 
 def say_errors(console: Console, report: Report) -> None:

@@ -11,7 +11,7 @@ import click
 from kvdsl import __version__
 from kvdsl.cli.console import Console
 from kvdsl.cli.exits import CommandError, Exit, exit_of, worst
-from kvdsl.cli.files import STANDARD_INPUT, spec_paths, write_file
+from kvdsl.cli.files import STANDARD_INPUT, shown_file, spec_paths, write_file
 from kvdsl.cli.options import Output, color_option, output_option
 from kvdsl.cli.plan import say_errors
 from kvdsl.render.characters import safe
@@ -80,7 +80,7 @@ def _reported(console: Console, job: _Job) -> Exit:
     say_errors(console, compilation.report)
     if not compilation.plans:
         if not compilation.report.failed:
-            console.say(f"no deployment in {safe(job.spec)}: no report")
+            console.say(f"no deployment in {shown_file(job.spec)}: no report")
         return exit_of(compilation.report)
     html = report_html(compilation.plans, __version__)
     if job.html is not None:

@@ -30,22 +30,22 @@ def payload(tokens: Number, values: Number, bytes_a_value: Number, extra: Number
     return tokens * values * bytes_a_value + extra
 
 
-@formula("2 (n - 1) alpha + 2 (n - 1) / n x bytes / beta", TIME, _RING)
+@formula("2 (n - 1) alpha + 2 (n - 1) / n x bytes / beta", TIME, _RING, name="ring")
 def all_reduce_time(ranks: int, size: Number, latency: float, bandwidth: Number) -> float:
     return 2 * (ranks - 1) * latency + 2 * (ranks - 1) / ranks * size / float(bandwidth)
 
 
-@formula("(n - 1) alpha + (n - 1) / n x bytes / beta", TIME, _RING)
+@formula("(n - 1) alpha + (n - 1) / n x bytes / beta", TIME, _RING, name="ring")
 def gather_time(ranks: int, size: Number, latency: float, bandwidth: Number) -> float:
     return (ranks - 1) * latency + (ranks - 1) / ranks * size / float(bandwidth)
 
 
-@formula("(n - 1) alpha + (n - 1) / n x bytes of a rank / beta", TIME, _RING)
+@formula("(n - 1) alpha + (n - 1) / n x bytes of a rank / beta", TIME, _RING, name="pairwise")
 def all_to_all_time(ranks: int, size: Number, latency: float, bandwidth: Number) -> float:
     return (ranks - 1) * latency + (ranks - 1) / ranks * size / float(bandwidth)
 
 
-@formula("alpha + bytes / beta", TIME, "point to point")
+@formula("alpha + bytes / beta", TIME, "definition", name="point to point")
 def send_time(ranks: int, size: Number, latency: float, bandwidth: Number) -> float:
     return (ranks > 1) * (latency + size / float(bandwidth))
 

@@ -17,6 +17,7 @@ from kvdsl.costs.prefill import Prefill, prefill
 from kvdsl.formulas import Term, counted, formula
 from kvdsl.placement.placement import Placement, build
 from kvdsl.placement.subject import Subject
+from kvdsl.spec.workload import Workload
 
 SEARCH_STEPS = 64
 """Doublings and halvings in the search for the requests in flight that a rate means."""
@@ -63,9 +64,9 @@ def estimate(subject: Subject, placement: Placement | None = None) -> Estimate:
     return Estimate(subject, placement, books, capacity, carried, step, first, values)
 
 
-def memory_estimate(subject: Subject) -> Estimate:
+def memory_estimate(subject: Subject, placement: Placement | None = None) -> Estimate:
     """Memory and capacity alone: for hardware on which nothing joins the devices yet."""
-    placement = build(subject)
+    placement = placement or build(subject)
     books = memory.ledgers(placement)
     capacity = memory.capacities(placement, books)
     values = _values(placement, books, capacity)
@@ -180,6 +181,6 @@ def _money(placement: Placement, values: dict[str, Term]) -> None:
         )
 
 
-def rescaled(subject: Subject, **changes: object) -> Subject:
-    """The subject with fields of its workload changed."""
-    return replace(subject, workload=subject.workload.model_copy(update=dict(changes)))
+def reloaded(found: Estimate, workload: Workload) -> Placement:
+    """The same placement under another workload: where ranks stand does not depend on it."""
+    return replace(found.placement, subject=replace(found.subject, workload=workload))

@@ -21,6 +21,9 @@ from kvdsl.spec.layout import Layout
 STAGE_LIMIT = 65_536
 """Most devices of one stage: enough for any machine, small enough to be walked."""
 
+STAGES_LIMIT = 1024
+"""Most stages: more than any model in use has layers."""
+
 
 @dataclass(frozen=True, slots=True)
 class AttentionAxes:
@@ -158,6 +161,7 @@ CODES: tuple[tuple[str, str, str], ...] = (
     ("KV080", "sizes-disagree", "A block of a layout cuts more or fewer ways than a stage has."),
     ("KV081", "stage-too-large", "A stage has more devices than kvdsl plans."),
     ("KV082", "bad-order", "The order of a layout does not name each axis once."),
+    ("KV083", "too-many-stages", "A layout has more stages than kvdsl plans."),
 )
 
 
@@ -192,6 +196,17 @@ class StageTooLarge(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class TooManyStages(Message):
+    code: ClassVar[str] = "KV083"
+    headline: ClassVar[str] = "layout {layout} has {stages:,} stages"
+    notes: ClassVar[tuple[str, ...]] = ("kvdsl plans up to {limit:,} stages",)
+    span: Span
+    layout: str
+    stages: int
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
 class BadOrder(Message):
     code: ClassVar[str] = "KV082"
     headline: ClassVar[str] = "the order of layout {layout} {fault}"
@@ -218,6 +233,10 @@ def degrees(
     if size > STAGE_LIMIT:
         faults.append(
             StageTooLarge(_at(layout, "tp", place), title, size, STAGE_LIMIT).diagnostic()
+        )
+    if layout.pp > STAGES_LIMIT:
+        faults.append(
+            TooManyStages(_at(layout, "pp", place), title, layout.pp, STAGES_LIMIT).diagnostic()
         )
     faults.extend(_order_faults(layout, title, place))
     if faults:

@@ -16,9 +16,10 @@ from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING
 
+from kvdsl.placement.degrees import Degrees
 from kvdsl.placement.meshes import Mesh, meshes, place
 from kvdsl.placement.placement import Placement, Stage
-from kvdsl.placement.shares import Shard
+from kvdsl.placement.shares import Shard, redundancy
 from kvdsl.placement.topology import Unit
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _folded(made: MultiDiGraph[str], placement: Placement) -> None:
         for device, attributes in list(made.nodes(data=True)):
             if attributes["kind"] == "device" and attributes["label"] == rank.device.title:
                 made.add_edge(device, name, kind="hosts", count=rank.count)
-        for module, (count, share) in _modules(stage).items():
+        for module, (count, share) in _modules(stage, placement.degrees).items():
             shard = f"{name}.{module}"
             made.add_node(shard, kind="shard", label=module, parameters=count, held=str(share))
             made.add_edge(name, shard, kind="holds", count=rank.count)
@@ -105,11 +106,12 @@ def _folded(made: MultiDiGraph[str], placement: Placement) -> None:
                 made.add_edge(name, f"ranks{index}", kind="joins", count=group.count)
 
 
-def _modules(stage: Stage) -> dict[str, tuple[int, Fraction]]:
+def _modules(stage: Stage, degrees: Degrees) -> dict[str, tuple[int, Fraction]]:
     found: dict[str, tuple[int, Fraction]] = {}
     for shard in stage.shards:
         count, _ = found.get(shard.tensor.module, (0, Fraction(0)))
-        count += shard.tensor.parameters * shard.layers
+        stored = redundancy(shard.tensor, degrees)
+        count += int(shard.tensor.parameters * shard.layers * stored)
         found[shard.tensor.module] = (count, shard.held)
     return found
 
@@ -161,7 +163,10 @@ def _expanded(made: MultiDiGraph[str], placement: Placement) -> None:
                 stage=stage.number,
                 replica=replica,
                 pieces=piece.pieces,
-                parameters=tensor.parameters * shard.layers * piece.share,
+                parameters=tensor.parameters
+                * shard.layers
+                * piece.share
+                * redundancy(tensor, placement.degrees),
             )
             made.add_edge(name, node, kind="holds", count=1)
     _expanded_groups(made, placement, cut)

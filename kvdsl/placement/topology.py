@@ -85,7 +85,7 @@ class Topology:
 
     def path(self, place: int) -> tuple[Step, ...]:
         """From the root down to the device at a place in line."""
-        unit, offset = self.root, self._in_root(place)
+        unit, offset = self.root, self.in_root(place)
         steps: list[Step] = []
         while unit.children:
             number = 0
@@ -99,7 +99,8 @@ class Topology:
                 number += count
         return tuple(steps)
 
-    def _in_root(self, place: int) -> int:
+    def in_root(self, place: int) -> int:
+        """A place in line as a place among all devices of the root."""
         for first, start, length in self.picked:
             if first <= place < first + length:
                 return start + place - first
@@ -119,7 +120,8 @@ class Topology:
         while all(len(p) > depth for p in paths) and len({_key(p, depth) for p in paths}) == 1:
             depth += 1
         unit = paths[0][depth - 1][0] if depth else self.root
-        nodes = len({_until(path, "node") for path in paths})
+        whole = self.root.kind in ("device", "pairs", "node")
+        nodes = 1 if whole else len({_until(path, "node") for path in paths})
         domains = len({_fast_domain(self.root, path) for path in paths})
         return Reach(unit.kind, unit.title, unit.join, nodes, domains)
 

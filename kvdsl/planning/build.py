@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kvdsl.checks.findings import FLIPS, advice
-from kvdsl.comparison import Candidate, compare
+from kvdsl.comparison import LABELS, Candidate, compare
 from kvdsl.costs.estimate import Estimate
 from kvdsl.plan import (
     Alternative,
@@ -20,7 +20,7 @@ from kvdsl.plan import (
 )
 from kvdsl.planning import charts, headlines, pictures, views
 from kvdsl.planning.deploy import Outcome, Told, outcome
-from kvdsl.planning.subjects import recipe_title, subject
+from kvdsl.planning.subjects import ideal, recipe_title, subject
 from kvdsl.source import SourceFile, Span
 from kvdsl.spec.deployment import Deployment, Pool
 from kvdsl.spec.hardware import Selection
@@ -28,8 +28,14 @@ from kvdsl.spec.layout import Layout
 from kvdsl.spec.vocabulary import VOCABULARY
 
 
-def build(found: Outcome, sources: Sequence[SourceFile], sweeps: Sequence[SweepTable] = ()) -> Plan:
-    """The plan of an outcome. `sources` are the spec's files, the deployment's own first."""
+def build(
+    found: Outcome,
+    sources: Sequence[SourceFile],
+    sweeps: Sequence[SweepTable] = (),
+    doc: str = "",
+) -> Plan:
+    """The plan of an outcome. `sources` are the spec's files, the deployment's own first; `doc`
+    documents the file, for a deployment that has no words of its own."""
     deployment = found.deployment
     pool = next(iter(deployment.pools.values()))
     judged = tuple(one.result for one in found.judged)
@@ -41,7 +47,7 @@ def build(found: Outcome, sources: Sequence[SourceFile], sweeps: Sequence[SweepT
     place = deployment.at or Span(sources[0], 0, 0)
     return Plan(
         name=deployment.name,
-        doc=deployment.doc,
+        doc=deployment.doc or doc,
         file=place.file.name,
         model=_title(pool.model.title if pool.model else ""),
         layout=_layouts(deployment, layout),
@@ -64,7 +70,7 @@ def build(found: Outcome, sources: Sequence[SourceFile], sweeps: Sequence[SweepT
         steps=tuple(bar for n, e in found.estimates.items() for bar in views.step_bars(n, e)),
         comparison=comparison,
         sweeps=tuple(sweeps),
-        assumptions=headlines.assumptions(found.values),
+        assumptions=headlines.assumptions(found.values, ideal=ideal(deployment)),
         sources=headlines.sources(found.values),
         texts=tuple((source.name, source.text) for source in sources),
         span=place,
@@ -108,6 +114,9 @@ def finding(told: Told) -> Finding:
 
 
 def _label(name: str) -> str:
+    """A short label: the comparison's, else the vocabulary's meaning."""
+    if name in LABELS:
+        return LABELS[name]
     term = VOCABULARY.get(name)
     return term.meaning if term is not None else name
 

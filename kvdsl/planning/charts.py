@@ -6,11 +6,10 @@ Each point is the subject with another workload, through the same `estimate`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 
 from kvdsl.costs import cache
-from kvdsl.costs.estimate import Estimate, estimate, memory_estimate
-from kvdsl.placement.subject import Subject
+from kvdsl.costs.estimate import Estimate, estimate, memory_estimate, reloaded
+from kvdsl.placement.placement import Placement
 from kvdsl.plan import Chart, Series
 from kvdsl.spec.workload import Workload
 from kvdsl.units import grouped
@@ -30,16 +29,21 @@ def charts(found: Estimate, compared: Mapping[str, Estimate]) -> tuple[Chart, ..
     return tuple(made)
 
 
-def _with(subject: Subject, **changes: object) -> Subject:
-    workload = Workload.model_validate(
-        {
-            "prefix_hits": subject.workload.prefix_hits,
-            "concurrency": subject.workload.concurrency or 1,
-            "context": subject.workload.held or 1,
-            **changes,
-        }
+def _with(found: Estimate, **changes: int) -> Placement:
+    """The estimate's placement with another length or number of requests."""
+    said = found.subject.workload
+    workload = Workload(
+        prefix_hits=said.prefix_hits,
+        concurrency=changes.get("concurrency", said.concurrency or 1),
+        context=changes.get("context", said.held or 1),
     )
-    return replace(subject, workload=workload)
+    return reloaded(found, workload)
+
+
+def _step(found: Estimate, name: str, **changes: int) -> float:
+    """A time in milliseconds under another workload."""
+    placement = _with(found, **changes)
+    return estimate(placement.subject, placement).number(name) * 1e3
 
 
 def _points(values: tuple[int, ...], of: Callable[[int], float]) -> Iterator[tuple[float, float]]:
@@ -52,7 +56,8 @@ def _points(values: tuple[int, ...], of: Callable[[int], float]) -> Iterator[tup
 def _capacity(found: Estimate, compared: Mapping[str, Estimate]) -> Chart:
     def line(name: str, made: Estimate, *, main: bool) -> Series:
         def requests(length: int) -> float:
-            one = memory_estimate(_with(made.subject, context=length))
+            placement = _with(made, context=length)
+            one = memory_estimate(placement.subject, placement)
             return float(one.values["kv.sequences"].value)
 
         return Series(name, tuple(_points(LENGTHS, requests)), main)
@@ -83,8 +88,7 @@ def _over_load(found: Estimate) -> Chart:
     counts = tuple(c for c in IN_FLIGHT if c <= max(most, asked) * 2) or (1,)
 
     def tpot(count: int) -> float:
-        one = estimate(_with(found.subject, concurrency=count))
-        return one.number("decode.tpot") * 1e3
+        return _step(found, "decode.tpot", concurrency=count)
 
     return Chart(
         "tpot_over_load",
@@ -102,10 +106,10 @@ def _over_load(found: Estimate) -> Chart:
 
 def _over_context(found: Estimate) -> Chart:
     def tpot(length: int) -> float:
-        return estimate(_with(found.subject, context=length)).number("decode.tpot") * 1e3
+        return _step(found, "decode.tpot", context=length)
 
     def ttft(length: int) -> float:
-        return estimate(_with(found.subject, context=length)).number("prefill.ttft") * 1e3
+        return _step(found, "prefill.ttft", context=length)
 
     lines = [Series("TPOT", tuple(_points(LENGTHS, tpot)), main=True)]
     if found.prefill is not None:

@@ -77,6 +77,8 @@ def _other_cuts(name: str, found: Estimate) -> Iterator[Mistake]:
 
 def _divided(name: str, found: Estimate) -> Iterator[Mistake]:
     """One copy of the cache divided by all ranks, as if heads or the latent split for ever."""
+    if found.values["kv.copies"].value == 1:
+        return
     degrees = found.subject.degrees
     ranks = degrees.size * degrees.pp
     logical = _value(found, "kv.bytes_per_token")

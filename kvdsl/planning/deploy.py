@@ -23,6 +23,7 @@ from kvdsl.planning.subjects import inputs, subject
 from kvdsl.requirements import CLAIMS, Judged, judge
 from kvdsl.rules import Rule
 from kvdsl.source import Span
+from kvdsl.spec.declaration import Block
 from kvdsl.spec.deployment import Deployment
 from kvdsl.spec.layout import Layout
 from kvdsl.spelling import nearest
@@ -82,6 +83,7 @@ def outcome(deployment: Deployment, layout: Layout | None = None) -> Outcome:
     values = _values(estimates) if complete else {}
     judged = tuple(judge(r, values) for r in deployment.requirements) if values else ()
     told.extend(_requirement_findings(deployment, judged, estimates, layout))
+    told.extend(_not_costed(deployment))
     told = list(_waived(deployment, told, complete=complete and not _stopped(told)))
     return Outcome(deployment, estimates, values, judged, tuple(told), tuple(faults))
 
@@ -111,6 +113,20 @@ def uncounted(missing: Uncounted, place: Span) -> Told:
     rule = claim_rules.uncounted_part
     fact = Fact(place, {"part": missing.part, "form": missing.form})
     return Told(rule, worded(rule, fact), fact, rule.severity, None)
+
+
+def _not_costed(deployment: Deployment) -> Iterator[Told]:
+    """What is written and resolved, but does not enter the figures of this version."""
+    parts: list[tuple[str, Block | None]] = [("transfer", deployment.transfer)]
+    parts += [("search", deployment.search)]
+    parts += [(f"tier `{name}`", tier) for name, tier in deployment.tiers.items()]
+    for pool in deployment.pools.values():
+        parts += [("draft", pool.draft), ("limits", pool.limits)]
+    rule = claim_rules.not_costed
+    for word, block in parts:
+        if block is not None and block.at is not None:
+            fact = Fact(block.at, {"what": word})
+            yield Told(rule, worded(rule, fact), fact, rule.severity, None)
 
 
 # --- requirements ------------------------------------------------------------------------------

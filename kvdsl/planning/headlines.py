@@ -128,14 +128,21 @@ def _tiles(values: Mapping[str, Term], money: str) -> Iterator[Tile]:
         yield Tile("Cost", f"{price:.2f}", money, "of output", "cost.per_mtok")
 
 
-def assumptions(values: Mapping[str, Term]) -> tuple[Entry, ...]:
+def assumptions(values: Mapping[str, Term], *, ideal: bool) -> tuple[Entry, ...]:
     """Every leaf that nobody wrote: defaults, and what was taken where nothing gives it."""
+    time = Entry(
+        "times", "ideal", "every efficiency is 1, nothing overlaps, no overheads", "assumed", None
+    )
+    if not ideal:
+        note = "efficiencies of the links; kernels and overheads are not fitted in this version"
+        time = Entry("times", "fitted", note, "assumed", None)
     found: dict[tuple[str, str, str], Entry] = {}
     for term in _leaves(values):
         if term.basis in ("assumed", "default"):
             entry = Entry(term.label, shown(term.quantity), term.note, term.basis, term.span)
             found.setdefault((entry.label, entry.figure, entry.note), entry)
-    return tuple(sorted(found.values(), key=lambda e: (e.source, e.label, e.figure)))
+    every = [time, *found.values()] if values else []
+    return tuple(sorted(every, key=lambda e: (e.source, e.label, e.figure)))
 
 
 def sources(values: Mapping[str, Term]) -> tuple[Entry, ...]:

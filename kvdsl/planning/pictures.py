@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kvdsl.placement.exchanges import Group
 from kvdsl.placement.meshes import meshes, place
 from kvdsl.placement.placement import Placement
 from kvdsl.placement.topology import Join, Unit
@@ -70,13 +71,16 @@ class _Drawing:
             offset += many * child.devices
         if unit.kind == "device":
             cells.append(self.cell(first))
-        return Box(unit.kind, unit.title, _join_text(unit.join), bool(unit.join and unit.join.fast),
-                   count, tuple(boxes), tuple(cells))  # fmt: skip
+        title, fast = unit.title.rpartition(".")[2], bool(unit.join and unit.join.fast)
+        return Box(unit.kind, title, _join_text(unit.join), fast, count, tuple(boxes), tuple(cells))
 
     def cell(self, device: int) -> Cell:
         found = self.ranks.get(self._in_line(device))
         if found is None:
-            return Cell(device, "", ("idle",), -1, -1, -1, "", "", idle=True)
+            here = self._in_line(device) >= 0
+            return Cell(
+                device, "", ("idle" if here else "not in this pool",), -1, -1, -1, "", "", idle=True
+            )
         degrees = self.placement.degrees
         at = meshes(degrees)["attention"].coordinates(found.rank)
         holder = found.replica * degrees.attention.dp + at["dp"]
@@ -146,12 +150,20 @@ def _wires(placement: Placement) -> Iterator[Wire]:
             continue
         crosses = group.reach.join is not None and not group.reach.fast and group.reach.nodes > 1
         name = _axis_name(group.axis)
+        devices = tuple(placement.subject.topology.in_root(p) for p in group.places)
         if group.axis == "pp":
-            yield Wire(
-                "pp", group.places, crosses, f"{group.count} sends to stage {group.stage + 1}"
-            )
+            yield Wire("pp", devices, crosses, f"{group.count} sends to stage {group.stage + 1}")
         elif group.axis in used or group.axis == "attention.tp":
-            yield Wire(group.axis, group.places, crosses, f"{name} group of {group.size}")
+            label = f"{name} group of {group.size}"
+            if crosses:
+                label += f": {_times(placement, group)} exchanges a step leave the node"
+            yield Wire(group.axis, devices, crosses, label)
+
+
+def _times(placement: Placement, group: Group) -> int:
+    """How often a step uses the groups of an axis."""
+    same = (e for e in placement.exchanges if (e.axis, e.stage) == (group.axis, group.stage))
+    return sum(e.count for e in same)
 
 
 def _axis_name(axis: str) -> str:

@@ -202,8 +202,19 @@ def _step(
     text = _roofline(sum(computed.values()), sum(modules.values()))
     return StepBar(
         pool, "decode" if phase == "decode" else "prefill", f"{_name(pool)}{what}",
-        tuple(s for s in segments if s.quantity.value > 0), whole, text,
+        tuple(s for s in segments if s.quantity.value > 0), whole, text, _roofs(slow),
     )  # fmt: skip
+
+
+def _roofs(slow: list[RankTime]) -> tuple[tuple[str, Quantity], ...]:
+    """All bytes over bandwidth, and all work over peak, on the slowest rank of each stage."""
+    read = sum(float(t.weight_read.value) + float(t.cache_read.value) for t in slow)
+    work = sum(float(w.value) for t in slow for _, w in t.works)
+    work += sum(float(t.attention.value) for t in slow)
+    return (
+        ("all bytes over memory bandwidth", Quantity(read, TIME)),
+        ("all work over peak", Quantity(work, TIME)),
+    )
 
 
 def _roofline(computed: float, whole: float) -> str:

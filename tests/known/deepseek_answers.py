@@ -9,7 +9,6 @@ from math import sqrt
 
 from kvdsl.costs import memory, passes, weights
 from kvdsl.costs.cache import bytes_per_token_on_rank
-from kvdsl.pipeline import ask
 from kvdsl.placement.tensors import tensors
 from kvdsl.project.loader import load_text
 from kvdsl.resolve.resolver import Resolver
@@ -103,8 +102,205 @@ BYTES = answers(
 
 ROUNDED = given("mla-dsv3-capacity-8xh200")
 RANKS = 8
-TOKEN = Fraction(given("mla-dsv3-bytes")["layers"] * (512 + 64) * 2)
+LENGTH = ROUNDED["context"]
+TOKEN = SHAPE["layers"] * (SHAPE["kv_lora_rank"] + SHAPE["qk_rope_dim"]) * 2
 
 
 def usable() -> Fraction:
-    return Fraction(memory.usable_memory(Fraction(92, 100), ROUNDED["device_memory_bytes"]))  # type: ignore[call-arg]
+    return Fraction(
+        memory.usable_memory(utilization=Fraction(92, 100), memory=ROUNDED["device_memory_bytes"])
+    )
+
+
+def held(attention_ways: int) -> Fraction:
+    """Weights on a device: attention cut so many ways, all else over the node."""
+    attention, rest = ROUNDED["attention_weight_bytes"], ROUNDED["weights_bytes"]
+    rest -= attention
+    cut = weights.bytes_on_rank(stored_bytes=attention, held=Fraction(1, attention_ways))
+    return cut + Fraction(weights.bytes_on_rank(stored_bytes=rest, held=Fraction(1, RANKS)))
+
+
+def room(attention_ways: int, reserve: int = 0) -> Fraction:
+    return Fraction(
+        memory.room_for_cache(usable=usable(), reserve=reserve, held_weights=held(attention_ways))
+    )
+
+
+def tokens(where: Fraction, holders: int = 1) -> Quantity:
+    each = memory.tokens_that_fit(room=where, bytes_a_token=TOKEN)
+    return Quantity(memory.tokens_of_holders(holders=holders, tokens=each), TOKENS)
+
+
+def requests(where: Fraction, holders: int = 1) -> Quantity:
+    each = memory.requests_that_fit(room=where, bytes_a_request=TOKEN * LENGTH)
+    return Quantity(memory.requests_of_holders(holders=holders, requests=each), REQUESTS)
+
+
+def experts_on_a_rank() -> Fraction:
+    """Bytes of routed experts on a rank over those of one expert in all layers."""
+    read = made_by(DEEPSEEK.plan("dp8"), "decode.weight_read.routed_experts", passes.read_time)
+    one = parameters("routed_experts") / SHAPE["routed_experts"]
+    return Fraction(read.inputs[0].value) / one
+
+
+CAPACITY = answers(
+    "mla-dsv3-capacity-8xh200",
+    terms={
+        "usable_per_gpu": lambda: DEEPSEEK.plan("tp8").memory[0].usable,
+        "experts_per_gpu_ep8": experts_on_a_rank,
+    },
+    formula={
+        "weights_per_gpu_tp8": lambda: held(8),
+        "kv_per_gpu_tp8": lambda: room(8),
+        "tokens_tp8": lambda: tokens(room(8)),
+        "weights_per_gpu_dp8_ep8": lambda: held(1),
+        "kv_per_gpu_dp8_ep8": lambda: room(1),
+        "tokens_dp8_ep8": lambda: tokens(room(1), RANKS),
+        "ratio": lambda: RANKS * room(1) / room(8),
+        "sequences_tp8_at_4096": lambda: requests(room(8)),
+        # 996 pools the bytes of eight ranks; a request lies in one of them, so a plan says 992.
+        "sequences_dp8_pooled_floor_at_4096": lambda: requests(RANKS * room(1)),
+        "sequences_dp8_whole_per_rank_at_4096": lambda: requests(room(1), RANKS),
+        "extra_attention_weights_per_gpu": lambda: held(1) - held(8),
+        # As if each of eight ranks held an eighth of the latent.
+        "wrong_tokens_if_latent_divided_by_tp": lambda: tokens(RANKS * room(8)),
+    },
+)
+
+RESERVE = 3 * 10**9
+
+WITH_RESERVE = answers(
+    "mla-dsv3-capacity-reserve",
+    formula={
+        "tokens_tp8": lambda: tokens(room(8, RESERVE)),
+        "tokens_dp8_ep8": lambda: tokens(room(1, RESERVE), RANKS),
+        "ratio": lambda: RANKS * room(1, RESERVE) / room(8, RESERVE),
+    },
+)
+
+
+# --- bytes and time of a decode step -----------------------------------------------------------
+
+
+def read(deployment: str, name: str) -> Fraction:
+    """Bytes behind a time of reading."""
+    size = made_by(DEEPSEEK.plan(deployment), name, passes.read_time).inputs[0]
+    return Fraction(size.value)
+
+
+ATTENTION = "decode.weight_read.attention"
+
+BANDWIDTH = answers(
+    "mla-dsv3-bandwidth",
+    spec={
+        "kv_read_ms_tp8": lambda: value("tp8", "decode.kv_read"),
+        "kv_read_ms_dp8_mean": lambda: value("dp8", "decode.kv_read_mean"),
+        "kv_read_ms_dp8_busiest_rank_20_sequences": lambda: value("dp8", "decode.kv_read"),
+        "attention_weight_read_ms_dp8": lambda: value("dp8", ATTENTION),
+        "attention_weight_read_ms_tp8": lambda: value("tp8", ATTENTION),
+        "extra_weight_read_ms": lambda: (
+            (float(value("dp8", ATTENTION).value) - float(value("tp8", ATTENTION).value)) * 1000
+        ),
+    },
+    terms={
+        "kv_read_per_gpu_tp8": lambda: read("tp8", "decode.kv_read"),
+        "kv_read_per_gpu_dp8_mean": lambda: read("dp8", "decode.kv_read_mean"),
+        "attention_weight_read_bytes_tp8": lambda: read("tp8", ATTENTION),
+        "break_even_cached_tokens": lambda: quantity(
+            DEEPSEEK.plan("tp8_small"), "KV181", "break-even"
+        ),
+        "break_even_sequences_at_4096": lambda: (
+            float(quantity(DEEPSEEK.plan("tp8_small"), "KV181", "break-even").value) / LENGTH
+        ),
+    },
+)
+
+
+# --- attention TP within DP --------------------------------------------------------------------
+
+
+def read_in_all(deployment: str) -> Fraction:
+    """Attention weights and the mean cache that a rank reads in a step."""
+    return read(deployment, ATTENTION) + read(deployment, "decode.kv_read_mean")
+
+
+def best_ways() -> float:
+    """The root of N T k / A: bytes read, A d / N + T k / d, are fewest there."""
+    cached, attention = read("tp8", "decode.kv_read"), parameters("attention")
+    return sqrt(RANKS * cached / attention)
+
+
+def crossing() -> Fraction:
+    """The context at which six users read as much under DP=4 x TP=2 as under DP=8."""
+    narrow, wide = "six_on_dp8", "six_on_dp4_tp2"
+    saved = read(narrow, ATTENTION) - read(wide, ATTENTION)
+    more = read(wide, "decode.kv_read") - read(narrow, "decode.kv_read")
+    return saved / (more / LENGTH)
+
+
+def _mixed() -> tuple[dict[str, Ask], dict[str, Ask]]:
+    spec: dict[str, Ask] = {}
+    behind: dict[str, Ask] = {}
+    for layout, deployment in (
+        ("dp1_tp8", "tp8"),
+        ("dp2_tp4", "dp2_tp4"),
+        ("dp4_tp2", "dp4_tp2"),
+        ("dp8_tp1", "dp8"),
+    ):
+        for published, name in (
+            (f"weights_per_gpu_{layout}", "memory.weights"),
+            (f"tokens_{layout}", "kv.tokens"),
+            (f"sequences_{layout}_at_4096", "kv.sequences"),
+        ):
+            spec[published] = lambda d=deployment, n=name: value(d, n)  # type: ignore[misc]
+        behind[f"read_per_gpu_{layout}_at_159x4096"] = lambda d=deployment: read_in_all(d)  # type: ignore[misc]
+    return spec, behind
+
+
+_SPEC, _TERMS = _mixed()
+
+MIXED = answers(
+    "mla-dsv3-mixed-layouts",
+    spec=_SPEC,
+    terms={
+        **_TERMS,
+        "best_real_valued_dp": best_ways,
+        "six_users_context_where_dp4tp2_stops_winning": crossing,
+    },
+)
+
+IDLE = answers(
+    "mla-dsv3-idle-ranks",
+    terms={
+        "idle_ranks": lambda: quantity(DEEPSEEK.plan("six_on_dp8"), "KV107", "idle ranks"),
+        "ranks_in_every_all_to_all": lambda: min(
+            r.ranks for r in rows(DEEPSEEK.plan("six_on_dp8"), "all-to-all")
+        ),
+    },
+)
+
+PLACEMENT = answers(
+    "mla-dsv3-nonattention-placement",
+    spec={
+        "extra_weights_per_gpu_if_replicated": lambda: (
+            number("dp8_copies", "memory.weights") - number("dp8", "memory.weights")
+        ),
+        "tokens_if_replicated": lambda: value("dp8_copies", "kv.tokens"),
+    },
+    terms={
+        "dense_mlp_replication_cost_per_gpu": lambda: (
+            read("dp8_dense_mlp", "decode.weight_read.ffn") - read("dp8", "decode.weight_read.ffn")
+        ),
+    },
+)
+
+ANSWERS: Mapping[Key, Answer] = {
+    **PARAMETERS,
+    **BYTES,
+    **CAPACITY,
+    **WITH_RESERVE,
+    **BANDWIDTH,
+    **MIXED,
+    **IDLE,
+    **PLACEMENT,
+}

@@ -28,7 +28,9 @@ def numbers(found: Estimate, names: tuple[str, ...]) -> list[float]:
 
 def grows(before: World, after: World) -> bool:
     """No figure of capacity is lower."""
-    pairs = zip(numbers(capacity(before), CAPACITY), numbers(capacity(after), CAPACITY), strict=True)
+    pairs = zip(
+        numbers(capacity(before), CAPACITY), numbers(capacity(after), CAPACITY), strict=True
+    )
     return all(low <= high for low, high in pairs)
 
 
@@ -145,7 +147,7 @@ def test_more_requests_in_flight_never_lower_the_time_of_a_token(world: World, m
 
 @few
 @given(worlds())
-def test_a_time_is_at_least_its_largest_part_and_at_most_the_sum_of_its_roofs(world: World) -> None:
+def test_the_time_of_a_token_is_no_shorter_than_any_of_its_parts(world: World) -> None:
     found = estimate(world.subject)
     tpot = found.number("decode.tpot")
     parts = [found.number(n) for n in ("decode.kv_read", "decode.collectives")]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from math import prod
@@ -68,7 +69,11 @@ def test_parameters_over_all_devices_are_the_logical_ones_times_copies(world: Wo
     found: dict[str, Fraction] = defaultdict(Fraction)
     for _, data in nodes(placement, "shard"):
         found[data["tensor"]] += Fraction(data["parameters"])
-    copies = {_title(s.tensor): s.copies for stage in placement.stages for s in stage.shards}
+    copies = {
+        _title(s.tensor): s.copies * redundancy(s.tensor, placement.degrees)
+        for stage in placement.stages
+        for s in stage.shards
+    }
     logical = {_title(t): t.in_all for t in placement.tensors}
     tied = "head..tokens.0.last"  # with several stages both ends keep the one matrix
     if tied in copies:
@@ -95,7 +100,30 @@ def test_bytes_of_weights_over_all_devices_are_the_stored_ones_times_copies(worl
         for s in stage.shards
     )
     assert on_devices == stored * degrees.replicas
-    assert all(redundancy(t, degrees) == 1 for t in placement.tensors)
+
+
+@few
+@given(worlds())
+def test_redundant_experts_add_their_share_of_the_routed_weights_and_nothing_else(
+    world: World,
+) -> None:
+    degrees = world.degrees
+    plain = replace(world, degrees=replace(degrees, experts=replace(degrees.experts, redundant=0)))
+    before, after = _by_module(plain), _by_module(world)
+    routed = "routed_experts"
+    if routed in before:
+        experts = next(t.atoms for t in build(world.subject).tensors if t.module == routed)
+        before[routed] *= 1 + Fraction(degrees.experts.redundant, experts)
+    assert after == before
+
+
+def _by_module(world: World) -> dict[str, Fraction]:
+    """Bytes over all devices."""
+    found: dict[str, Fraction] = defaultdict(Fraction)
+    for book in memory.ledgers(build(world.subject)):
+        for module, term in book.modules:
+            found[module] += Fraction(term.value) * book.rank.count
+    return found
 
 
 @few
@@ -151,7 +179,9 @@ def test_folded_classes_count_the_ranks_that_the_expanded_graph_has(world: World
             counted[f"stage {rank.split('.')[1][1:]}", made.nodes[device]["label"]] += 1
     folded = Counter({(f"stage {c.stage}", c.device.title): c.count for c in placement.classes})
     assert folded == counted
-    labels = [(data["label"], data["count"]) for _, data in nodes(placement, "rank", expanded=False)]
+    labels = [
+        (data["label"], data["count"]) for _, data in nodes(placement, "rank", expanded=False)
+    ]
     assert sorted(labels) == sorted((stage, count) for (stage, _), count in counted.items())
 
 

@@ -108,7 +108,8 @@ class World:
         if not self.nodes_of_rack:
             inside = {"nodes": (ManyNodes(count=self.nodes, of=node),)}
             return Selection(of=Cluster(name="hall", fabric=Fabric(link=slow), **inside))
-        rack = Rack(name="rack", nodes=(ManyNodes(count=self.nodes_of_rack, of=node),))
+        inner = (ManyNodes(count=self.nodes_of_rack, of=node),)
+        rack = Rack(name="rack", nodes=inner, scale_up=Domain(link=fast))
         racks = -(-self.nodes // self.nodes_of_rack)
         joined = (ManyRacks(count=racks, of=rack),)
         return Selection(of=Cluster(name="hall", fabric=Fabric(link=slow), racks=joined))
@@ -231,11 +232,21 @@ def degrees(draw: st.DrawFn, model: Model) -> Degrees:
         ffn=ffn,
         shared=shared,
         vocab=vocab,
-        experts=ExpertAxes(*_split(draw, size)),
-        replicas=draw(st.integers(1, 3)),
+        experts=draw(expert_axes(model, size)),
+        replicas=draw(st.integers(1, 3) if size > 4 else st.sampled_from((1, 2, 7))),
         stage_layers=draw(st.none() | stages(model.layers, pp)),
         order=tuple(draw(st.permutations(AXES))),
     )
+
+
+@st.composite
+def expert_axes(draw: st.DrawFn, model: Model, size: int) -> ExpertAxes:
+    """Redundant experts, if any, make the experts divide."""
+    ep, tp = _split(draw, size)
+    part = model.parts.get("sparse")
+    many = part.experts if isinstance(part, Moe) else 0
+    even = [extra for extra in range(many + 1) if (many + extra) % ep == 0]
+    return ExpertAxes(ep, tp, draw(st.sampled_from(even or [0])))
 
 
 @st.composite
