@@ -40,15 +40,13 @@ def wrong_claim(study: Study) -> Iterator[Fact]:
           layout   { tp = 8 }
           budget   { reserve = 3 GB }
           workload { context = 8 ktok; concurrency = 8 req }
-          require kv.bytes_per_token_per_gpu == 8192 B/tok as share
+          require kv.copies == 2 as copies
         }
 
     Instead
         The figure that the plan gives, or the plan that gives the figure.
 
-        deployment better extends served {
-          require kv.bytes_per_token_per_gpu == 16_384 B/tok as share
-        }
+        deployment better extends served { require kv.copies == 1 as copies }
     """
     yield from ()
 

@@ -88,13 +88,17 @@ class CollectiveCost:
     all: Term
 
 
-def costs(placement: Placement, tokens: Term, what: str) -> tuple[CollectiveCost, ...]:
-    """Every exchange of a pass in which each DP rank brings `tokens` tokens."""
+def costs(
+    placement: Placement, tokens: Term, sampled: Term, what: str
+) -> tuple[CollectiveCost, ...]:
+    """Every exchange of a pass in which each DP rank brings `tokens` tokens, `sampled` of them to
+    the head."""
     found = []
     for exchange in placement.exchanges:
         group = placement.widest(exchange.axis, exchange.stage)
         if group is not None and group.size > 1:
-            found.append(_cost(placement, exchange, group, tokens, what))
+            own = sampled if exchange.module == "head" else tokens
+            found.append(_cost(placement, exchange, group, own, what))
     return tuple(found)
 
 

@@ -38,7 +38,7 @@ class Decode:
 def decode(placement: Placement, books: tuple[Ledger, ...], load: Load) -> Decode:
     carried = passes.decode_carried(placement, load.batch, load.context)
     times = passes.rank_times(placement, books, carried)
-    exchanged = collectives.costs(placement, carried.tokens, "decode step")
+    exchanged = collectives.costs(placement, carried.tokens, carried.sampled, "decode step")
     stages = [passes.slowest(times, stage.number) for stage in placement.stages]
     sent = [cost.all for cost in exchanged]
     collective = total("collectives", sent) if sent else Term("collectives", 0.0, TIME)

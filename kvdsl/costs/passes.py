@@ -55,11 +55,13 @@ def attention_work(layers: int, values: int, heads: Number, pairs: Number) -> Nu
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What a pass carries on a DP rank: `tokens` new tokens, the cache bytes to read by stage
-    number (of the busiest rank), and pairs of query and key that attention scores."""
+    """What a pass carries on a DP rank: `tokens` new tokens, those of them that the head scores
+    (`sampled`: all of a step, the last of a prompt), the cache bytes to read by stage number (of
+    the busiest rank), and pairs of query and key that attention scores."""
 
     what: str
     tokens: Term
+    sampled: Term
     cache_bytes: tuple[Term, ...]
     pairs: Term
     expanded: bool
@@ -147,8 +149,9 @@ def _works(
         met[key] = (before + whole * shard.held, form, tokens)
     found: dict[str, list[Term]] = {}
     for (module, _), (parameters, form, tokens) in met.items():
+        own = carried.sampled if module == "head" else carried.tokens
         many = counted(
-            "tokens", tidy(Fraction(carried.tokens.value) * tokens),
+            "tokens", tidy(Fraction(own.value) * tokens),
             note=f"{tokens} DP ranks' tokens" if tokens != 1 else "",
         )  # fmt: skip
         work = product_work.derive(
@@ -276,7 +279,12 @@ def decode_carried(placement: Placement, requests: Term, context: Term) -> Carri
     )
     tokens = counted("tokens of a DP rank", requests.value, note="one a request")
     return Carried(
-        "decode step", tokens, step_bytes(placement, requests, context), pairs, expanded=False
+        "decode step",
+        tokens,
+        tokens,
+        step_bytes(placement, requests, context),
+        pairs,
+        expanded=False,
     )
 
 
@@ -294,4 +302,6 @@ def prefill_carried(placement: Placement, new: Term, found: Term) -> Carried:
                    note=f"over {ways} ranks of the sequence")  # fmt: skip
     tokens = counted("tokens of a DP rank", tidy(Fraction(new.value) / a.pcp))
     one = Term("requests", 1, units.REQUESTS)
-    return Carried("prefill", tokens, step_bytes(placement, one, found), on_rank, expanded=True)
+    last = counted("tokens that the head scores", 1, note="the last of a prompt")
+    read = step_bytes(placement, one, found)
+    return Carried("prefill", tokens, last, read, on_rank, expanded=True)

@@ -70,7 +70,7 @@ def prefill(placement: Placement, books: tuple[Ledger, ...]) -> Prefill:
     new, found = _prompt(subject)
     carried = passes.prefill_carried(placement, new, found)
     times = passes.rank_times(placement, books, carried)
-    exchanged = collectives.costs(placement, carried.tokens, "prefill")
+    exchanged = collectives.costs(placement, carried.tokens, carried.sampled, "prefill")
     stages = []
     for stage in placement.stages:
         terms = [passes.slowest(times, stage.number).time]

@@ -51,7 +51,7 @@ def build(
         file=place.file.name,
         model=_title(pool.model.title if pool.model else ""),
         layout=_layouts(deployment, layout),
-        layout_name=(pool.layout.name if pool.layout else "") or layout,
+        layout_name=_layout_name(deployment) or layout,
         hardware=_hardware(deployment),
         workload=_workload(pool),
         formats=_formats(pool),
@@ -133,6 +133,13 @@ def _layouts(deployment: Deployment, single: str) -> str:
         if made is not None:
             said.append(f"{name}: {made.degrees.text()}")
     return " | ".join(said)
+
+
+def _layout_name(deployment: Deployment) -> str:
+    """The layout's name; several pools have several."""
+    pools = list(deployment.pools.values())
+    layout = pools[0].layout if len(pools) == 1 else None
+    return layout.name if layout is not None else ""
 
 
 def _hardware(deployment: Deployment) -> str:

@@ -194,7 +194,7 @@ def _step(
         for module in sorted(modules, key=_module_order)
         if modules[module] > 0
     ]
-    label = "cache read" if phase == "decode" else "attention"
+    label = "cache read" if phase == "decode" else "attention over the prompt"
     segments.append(Segment(label, "attention", Quantity(cached, TIME)))
     segments += list(_sent(exchanged))
     whole = Quantity(sum(modules.values()) + cached + sent, TIME)

@@ -1,0 +1,205 @@
+"""The planning rules, from real text: each fires where it should, stays silent next to it, and is
+documented by an example that fires it alone.
+
+A file under `rules/` is a shared beginning and many chunks, separated by `---`. A line that must be
+reported ends in `#! KV101`; several codes may stand there, and a severity where it is not the
+rule's own (`KV101:info`). All that is told must be marked, remarks too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kvdsl.checks.findings import RULES, Fired, examine
+from kvdsl.diagnostics import Diagnostic, Severity
+from kvdsl.planning.deploy import outcome
+from kvdsl.planning.subjects import subject
+from kvdsl.project.catalog import Catalog
+from kvdsl.project.loader import load_text
+from kvdsl.resolve.resolver import Resolver
+from kvdsl.rules import SECTIONS, Rule
+
+CATALOG = Catalog()
+FILES = sorted((Path(__file__).resolve().parent / "rules").glob("*.kvspec"))
+BY_CODE = {rule.code: rule for rule in RULES}
+
+WITHOUT_BETTER = {"KV901", "KV902"}
+"""Rules on `allow`: a child inherits its parent's, so that nothing better can extend the example."""
+
+COMPANIONS = {"KV180": {"KV101:info"}}
+"""What must fire beside a rule, by its nature: KV180 speaks where it has softened KV101."""
+
+
+def resolver_of(text: str) -> Resolver:
+    return Resolver(load_text(text, catalog=CATALOG))
+
+
+def told(text: str, only: str | None = None) -> list[Diagnostic]:
+    """Everything that is said of a text, or of one deployment in it."""
+    resolver = resolver_of(text)
+    found = list(resolver.check())
+    for name in resolver.concrete("deployment"):
+        if only is None or name == only:
+            deployment, _ = resolver.deployment(name)
+            assert deployment is not None, [d.headline for d in found]
+            found.extend(outcome(deployment).diagnostics)
+    return found
+
+
+def mark(problem: Diagnostic) -> str:
+    """As it is marked in a chunk: the code, and the severity where it is not the rule's own."""
+    rule = BY_CODE.get(problem.code)
+    own = rule.severity if rule is not None else Severity.ERROR
+    return problem.code if problem.severity is own else f"{problem.code}:{problem.severity.value}"
+
+
+def loud(problems: Iterable[Diagnostic]) -> list[str]:
+    return [f"{p.code} {p.headline}" for p in problems if p.severity is not Severity.INFO]
+
+
+# --- the register ------------------------------------------------------------------------------
+
+
+def test_codes_are_unique_and_listed_in_order() -> None:
+    codes = [rule.code for rule in RULES]
+    assert codes == sorted(set(codes))
+
+
+def test_names_are_unique_and_read_well_after_allow() -> None:
+    names = [rule.name for rule in RULES]
+    assert len(set(names)) == len(names)
+    for name in names:
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", name), name
+        assert name.split("-")[0] not in {"no", "not", "check", "use", "allow"} | KEPT_NAMES - {
+            name
+        }, name
+
+
+KEPT_NAMES: set[str] = set()
+
+
+def test_rules_silence_and_soften_rules_that_exist() -> None:
+    for rule in RULES:
+        others = {*rule.silences, *rule.softens}
+        assert others <= BY_CODE.keys() - {rule.code}, rule.code
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_a_rule_is_documented_in_four_sections(rule: Rule) -> None:
+    lines = [line for line in rule.doc.splitlines() if line and not line.startswith(" ")]
+    assert rule.summary.endswith(".")
+    assert lines[1:] == list(SECTIONS)
+    assert all(rule.section(title) for title in SECTIONS)
+
+
+# --- examples ----------------------------------------------------------------------------------
+
+
+def spec_in(section: str) -> str:
+    """The spec that ends a section, or nothing: from its first declaration on."""
+    found = re.search(r"^(deployment|recipe|cluster|layout) \w+", section, re.MULTILINE)
+    return section[found.start() :] if found else ""
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_the_example_of_a_rule_gives_that_finding_alone(rule: Rule) -> None:
+    problems = told(f"kvspec 1\n{rule.section('Example')}\n")
+    found = {mark(p) for p in problems if p.severity is not Severity.INFO or p.code == rule.code}
+    assert found == {rule.code}, loud(problems)
+    quiet = {mark(p) for p in problems if p.severity is Severity.INFO} - {rule.code}
+    assert COMPANIONS.get(rule.code, set()) <= quiet
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_what_a_rule_advises_instead_gives_no_finding(rule: Rule) -> None:
+    better = spec_in(rule.section("Instead"))
+    if rule.severity is Severity.INFO or rule.code in WITHOUT_BETTER:
+        assert better == ""
+        return
+    text = f"kvspec 1\n{rule.section('Example')}\n{better}\n"
+    assert loud(told(text, "better")) == []
+
+
+# --- chunks ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """One text of a file, on the lines where it stands there; `wanted` are (line, mark)."""
+
+    file: str
+    line: int
+    text: str
+    wanted: frozenset[tuple[int, str]]
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def chunks_of(path: Path) -> Iterator[Chunk]:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    edges = [n for n, line in enumerate(lines) if line == "---"] + [len(lines)]
+    shared = lines[: edges[0]]
+    for start, end in zip(edges, edges[1:], strict=False):
+        blank = [""] * (start + 1 - len(shared))
+        text = "\n".join([*shared, *blank, *lines[start + 1 : end], ""])
+        yield Chunk(path.name, start + 2, text, frozenset(_marks(text)))
+
+
+def _marks(text: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(text.splitlines(), start=1):
+        _, found, codes = line.partition("#!")
+        if found:
+            yield from ((number, code) for code in codes.split())
+
+
+CHUNKS = [chunk for path in FILES for chunk in chunks_of(path)]
+
+
+@pytest.mark.parametrize("chunk", CHUNKS, ids=str)
+def test_exactly_the_marked_lines_are_reported(chunk: Chunk) -> None:
+    problems = told(chunk.text)
+    found = {(p.span.line, mark(p)) for p in problems}
+    extra = [f"line {p.span.line}: {mark(p)} {p.headline}" for p in problems
+             if (p.span.line, mark(p)) not in chunk.wanted]  # fmt: skip
+    assert (extra, sorted(chunk.wanted - found)) == ([], [])
+
+
+def test_every_rule_fires_in_a_chunk() -> None:
+    marked = {code.partition(":")[0] for chunk in CHUNKS for _, code in chunk.wanted}
+    assert sorted(BY_CODE.keys() - marked) == []
+
+
+# --- rules among one another -------------------------------------------------------------------
+
+
+def fired(text: str) -> tuple[Fired, ...]:
+    """The findings of the first deployment of a text, after they have silenced one another."""
+    resolver = resolver_of(f"kvspec 1\n{text}")
+    deployment, _ = resolver.deployment(resolver.concrete("deployment")[0])
+    assert deployment is not None
+    made, _ = subject(deployment, next(iter(deployment.pools.values())))
+    assert made is not None
+    return examine(made).fired
+
+
+@pytest.mark.parametrize(
+    ("code", "silenced"), [(r.code, other) for r in RULES for other in r.silences]
+)
+def test_a_rule_that_fires_silences_the_one_it_explains(code: str, silenced: str) -> None:
+    """The example of the one would fire the other too."""
+    rule, other = BY_CODE[code], BY_CODE[silenced]
+    found = {f.rule.code for f in fired(rule.section("Example"))}
+    assert code in found
+    assert silenced not in found
+    assert other.function is not None
+
+
+def test_advice_on_time_softens_the_warning_on_copies() -> None:
+    found = {f.rule.code: f.severity for f in fired(BY_CODE["KV180"].section("Example"))}
+    assert found == {"KV101": Severity.INFO, "KV180": Severity.INFO}
