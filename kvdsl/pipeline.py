@@ -10,10 +10,12 @@ from kvdsl.diagnostics import Diagnostic, Report
 from kvdsl.formulas import Term
 from kvdsl.placement.tensors import Uncounted
 from kvdsl.planning.deploy import outcome, uncounted
+from kvdsl.planning.subjects import layout_faults
 from kvdsl.project.loader import Project, load, load_text
 from kvdsl.resolve.changes import Change
 from kvdsl.resolve.resolver import Resolver
 from kvdsl.source import SourceFile
+from kvdsl.spec.layout import Layout
 from kvdsl.spec.model import Model
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ def _compiled(project: Project, changes: Sequence[Change], only: str | None) -> 
     from kvdsl.planning.sweeps import sweeps
 
     resolver = Resolver(project)
-    found: list[Diagnostic] = list(resolver.check())
+    found = _read(resolver)
     plans = []
     for name in resolver.concrete("deployment"):
         if only is not None and name != only:
@@ -78,6 +80,16 @@ def _compiled(project: Project, changes: Sequence[Change], only: str | None) -> 
         tables = sweeps(resolver, deployment, changes)
         plans.append(build(made, _sources(project), tables, project.main.module.doc))
     return Compilation(Report.of(found), tuple(plans))
+
+
+def _read(resolver: Resolver) -> list[Diagnostic]:
+    """What is wrong with the file's declarations, each by itself."""
+    found = list(resolver.check())
+    for name in resolver.concrete("layout"):
+        layout, _ = resolver.declaration(name)
+        if isinstance(layout, Layout):
+            found.extend(layout_faults(layout))
+    return found
 
 
 def _sources(project: Project) -> tuple[SourceFile, ...]:
@@ -108,7 +120,7 @@ def check_text(text: str, name: str = "<text>") -> Checked:
 
 def _checked(project: Project) -> Checked:
     resolver = Resolver(project)
-    found: list[Diagnostic] = list(resolver.check())
+    found = _read(resolver)
     asked = held = 0
     for name in resolver.concrete("deployment"):
         deployment, _ = resolver.deployment(name)
@@ -191,7 +203,7 @@ def graph(
     from kvdsl.placement.graph_forms import FORMS
 
     resolver = Resolver(load(path))
-    found: list[Diagnostic] = list(resolver.check())
+    found = _read(resolver)
     texts = []
     for each in resolver.concrete("deployment"):
         if name is not None and each != name:

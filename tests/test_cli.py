@@ -1,7 +1,7 @@
 """The command line as its users meet it: scripts under `cli/`, and what no script can show.
 
 After a change that is meant, `KVDSL_UPDATE=1 pytest tests/test_cli.py` writes the outputs anew;
-read the difference. A command whose expected output has a `...` is never rewritten.
+read the difference. An expected output with a `...` in it is mended by hand.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def test_a_script_runs_as_it_is_written(
         with monkeypatch.context() as patch:
             output = run(command.line, patch)
         as_expected = same(command.expected, output)
-        if not os.environ.get("KVDSL_UPDATE"):
+        if open_ended(command) or not os.environ.get("KVDSL_UPDATE"):
             assert as_expected, f"$ {command.line}\n" + "\n".join(output)
-        outputs.append(list(command.expected) if open_ended(command) or as_expected else output)
+        outputs.append(list(command.expected) if as_expected else output)
     if os.environ.get("KVDSL_UPDATE"):
         path.write_text(written(script, outputs), encoding="utf-8")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kvdsl.checks import budget, claims, domains, heads, latent, load, stages
+from kvdsl.checks import budget, claims, data_parallel, domains, heads, latent, load, stages
 from kvdsl.checks.study import Fact, Fill, Study
 from kvdsl.costs.estimate import Estimate, estimate
 from kvdsl.diagnostics import Diagnostic, Label, Severity
@@ -23,6 +23,7 @@ RULES: tuple[Rule, ...] = tuple(
         (
             *heads.RULES,
             *latent.RULES,
+            *data_parallel.RULES,
             *stages.RULES,
             *domains.RULES,
             *budget.RULES,
@@ -76,7 +77,9 @@ def _run(stage: str, study: Study) -> list[Fired]:
     fired = []
     for rule in RULES:
         if rule.stage == stage and rule.function is not None:
-            fired += [Fired(rule, fact, rule.severity) for fact in rule.function(study)]
+            fired += [
+                Fired(rule, fact, fact.severity or rule.severity) for fact in rule.function(study)
+            ]
     return fired
 
 

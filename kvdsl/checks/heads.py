@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kvdsl.checks.study import CACHE_VALUES, Fact, Study, Suggestion, softmax_parts
+from kvdsl.checks.study import (
+    CACHE_VALUES,
+    Fact,
+    Study,
+    Suggestion,
+    fewest_kv_heads,
+    softmax_parts,
+)
 from kvdsl.diagnostics import Severity
 from kvdsl.placement.degrees import uniform
 from kvdsl.rules import Rule, rule
 from kvdsl.spec.model import Gqa
 from kvdsl.units import BYTES_PER_TOKEN, TIME, Quantity
-
-
-def _fewest_kv_heads(study: Study) -> int | None:
-    heads = [p.kv_heads for _, p in softmax_parts(study) if isinstance(p, Gqa)]
-    return min(heads, default=None)
 
 
 def _divisors(number: int) -> list[int]:
@@ -179,7 +181,7 @@ def replicated_kv_heads(study: Study) -> Iterator[Fact]:
 
         deployment better extends served { layout = { tp = 4; pp = 2 } }
     """
-    heads = _fewest_kv_heads(study)
+    heads = fewest_kv_heads(study)
     degrees, found = study.subject.degrees, study.costs
     tp = degrees.attention.tp
     if heads is None or tp <= heads:
@@ -266,7 +268,7 @@ def tp_wins_on_time(study: Study) -> Iterator[Fact]:
     Instead
         Nothing: this is information. Keep TP if time a token is what counts.
     """
-    heads, found = _fewest_kv_heads(study), study.costs
+    heads, found = fewest_kv_heads(study), study.costs
     degrees = study.subject.degrees
     tp = degrees.attention.tp
     group = study.placed.widest("attention.tp", 0)

@@ -1,47 +1,32 @@
-"""Rules on the latent cache and on data-parallel attention."""
+"""Rules on the latent cache: its copies, its split, its rope key."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kvdsl.checks.study import CACHE_VALUES, Fact, Study, Suggestion, softmax_parts
+from kvdsl.checks.study import (
+    CACHE_VALUES,
+    Fact,
+    Study,
+    Suggestion,
+    attention_bytes,
+    break_even,
+    cached_tokens,
+    caches_latent,
+)
 from kvdsl.diagnostics import Severity
-from kvdsl.placement.degrees import AttentionAxes, Degrees, attention_dp
+from kvdsl.placement.degrees import AttentionAxes, attention_dp
 from kvdsl.rules import Rule, rule
 from kvdsl.spec.model import Mla, Moe
-from kvdsl.units import BYTES, NONE, REQUESTS, TOKENS, Quantity
+from kvdsl.units import BYTES, BYTES_PER_TOKEN, Quantity, tidy
 
+SCORE_BYTES = 4
+"""A score is reduced in fp32."""
 
-def _attention_bytes(study: Study) -> Quantity:
-    """Bytes of all attention weights, one copy."""
-    stored = 0
-    for stage in study.placed.stages:
-        for book in study.costs.ledgers:
-            if book.rank.stage == stage.number:
-                modules = dict(book.modules)
-                held = [s.held for s in stage.shards if s.tensor.module == "attention"]
-                if "attention" in modules and held:
-                    stored += int(modules["attention"].value / held[0])
-                break
-    return Quantity(stored, BYTES)
-
-
-def _cached_tokens(study: Study) -> Quantity:
-    load = study.costs.load
-    if load is None:
-        return Quantity(0, TOKENS)
-    return Quantity(load.served.value * load.context.value, TOKENS)
-
-
-def _break_even(study: Study) -> Quantity:
-    token = study.costs.values["kv.bytes_per_token"].value
-    return Quantity(_attention_bytes(study).value / float(token), TOKENS)
-
-
-def _is_mla(study: Study) -> bool:
-    parts = softmax_parts(study)
-    return bool(parts) and all(isinstance(part, Mla) for _, part in parts)
+PUBLISHED_ROPE = 64
+"""Values of the rope key of DeepSeek V2, V3 and R1 (config.json, qk_rope_head_dim). Used for 'what
+if' only."""
 
 
 @rule(
@@ -82,13 +67,13 @@ def small_batch_latent(study: Study) -> Iterator[Fact]:
         Nothing: this is information. It silences KV105.
     """
     attention = study.subject.degrees.attention
-    if not _is_mla(study) or attention.tp == 1 or attention.cp > 1 or not study.costs.fits:
+    if not caches_latent(study) or attention.tp == 1 or attention.cp > 1 or not study.costs.fits:
         return
-    cached, even = _cached_tokens(study), _break_even(study)
+    cached, even = cached_tokens(study), break_even(study)
     if cached.value >= even.value:
         return
     token = study.costs.values["kv.bytes_per_token"].value
-    weights = _attention_bytes(study)
+    weights = attention_bytes(study)
     size = Quantity(cached.value * token, BYTES)
     yield Fact(
         study.subject.place("layout"),
@@ -117,7 +102,8 @@ def copied_latent(study: Study) -> Iterator[Fact]:
     """Tensor parallelism copies an MLA model's latent on every rank.
 
     What it checks
-        The model caches a latent, attention has TP > 1, and the sequence is not split (cp).
+        The model caches a latent, attention has TP > 1, and the sequence is not split (cp). A mix
+        of DP and TP is left alone where pure DP would have more ranks than requests.
 
     Why it matters
         All heads read the one latent, so every TP rank stores and reads all of it.
@@ -139,8 +125,11 @@ def copied_latent(study: Study) -> Iterator[Fact]:
         deployment better extends served { layout = { attention { dp = 8 }; experts { ep = 8 } } }
     """
     attention, found = study.subject.degrees.attention, study.costs
-    if not _is_mla(study) or attention.tp == 1 or attention.cp > 1 or attention.latent_split:
+    if not caches_latent(study) or attention.tp == 1 or attention.cp > 1 or attention.latent_split:
         return
+    if attention.dp > 1 and found.load is not None:
+        if found.load.asked.value < study.subject.degrees.holders * attention.tp:
+            return
     per_gpu = found.values["kv.bytes_per_token_per_gpu"].quantity
     copies = found.values["kv.copies"].quantity
     yield Fact(
@@ -149,7 +138,7 @@ def copied_latent(study: Study) -> Iterator[Fact]:
             "tp": attention.tp,
             "copies": copies,
             "per_gpu": per_gpu,
-            "even": _break_even(study),
+            "even": break_even(study),
         },
         (("copies", copies), ("bytes a token a GPU", per_gpu)),
         _data_parallel(study),
@@ -172,25 +161,26 @@ def _data_parallel(study: Study) -> Suggestion | None:
 
 
 @rule(
-    "KV107",
-    "idle-dp-ranks",
+    "KV112",
+    "exact-latent-split",
     Severity.WARNING,
     "costs",
-    "{requests} over {ranks} DP ranks leave {idle} without a request",
-    label="each DP rank owns whole requests",
-    notes=("an idle rank still reads its weights and joins every exchange: all {ranks} wait for "
-           "the fullest",),
-    flips="contexts past {limit} a request, where two on one narrower rank read more than idle "
-    "ranks cost",
+    "an exact split of the latent reduces every score: {bytes} a step on each rank",
+    label="{tp} ranks hold a part of every key",
+    notes=("{each} of scores a cached token and layer, against {record} of latent; it grows with "
+           "the context, and the times here leave it out",),
+    helps=("with `exact = false` each rank takes its own softmax, an approximation; `cp` cuts the "
+           "sequence and stays exact",),
 )  # fmt: skip
-def idle_dp_ranks(study: Study) -> Iterator[Fact]:
-    """Fewer requests than DP ranks leave ranks idle in lockstep.
+def exact_latent_split(study: Study) -> Iterator[Fact]:
+    """A latent that is split by columns and exact has every score reduced over the ranks.
 
     What it checks
-        The workload has at least as many requests in flight as the layout has DP ranks.
+        `latent = split` with `exact = true` and TP > 1, in a model that caches a latent.
 
     Why it matters
-        DP ranks step together, for the experts' exchange. An empty rank saves nothing.
+        Each rank sees a part of every key, so that scores are partial sums. They have to be added
+        up before the softmax, for each head and each cached token.
 
     Example
         deployment served {
@@ -198,52 +188,118 @@ def idle_dp_ranks(study: Study) -> Iterator[Fact]:
           weights  = formats.bf16
           kv       = formats.bf16
           on       = 1 x nodes.hgx_h100
-          layout   { attention { dp = 8 }; experts { ep = 8 } }
+          layout   { attention { tp = 2; latent = split }; experts { tp = 2 }; replicas = 4 }
           budget   { reserve = 3 GB }
-          workload { context = 32 ktok; concurrency = 6 req }
+          workload { context = 8 ktok; concurrency = 64 req }
         }
 
     Instead
-        Fewer, wider DP ranks (`attention { dp = 4; tp = 2 }`), or context parallelism.
+        Context parallelism, or an approximation that is said to be one.
 
-        deployment better extends served { layout = { attention { cp = 8 }; experts { ep = 8 } } }
+        layout by_sequence { attention { cp = 2 }; experts { ep = 2 }; replicas = 4 }
+
+        deployment better extends served { layout = by_sequence }
     """
-    found, degrees = study.costs, study.subject.degrees
-    if degrees.attention.dp == 1 or found.load is None:
+    a, found = study.subject.degrees.attention, study.costs
+    parts = [p for p in study.subject.model.parts.values() if isinstance(p, Mla)]
+    if not parts or not a.latent_split or not a.exact or a.tp == 1 or found.load is None:
         return
-    asked = int(found.load.asked.value)
-    ranks = degrees.holders
-    if asked >= ranks:
-        return
-    token = found.values["kv.bytes_per_token"].value
-    limit = Quantity(_attention_bytes(study).value / (2 * float(token)), TOKENS)
+    heads = max(part.query_heads for part in parts)
+    each = heads * SCORE_BYTES
+    layers = sum(part.layers for part in study.placed.parts if part.form == "mla")
+    tokens = found.load.batch.value * found.load.context.value
+    record = found.values["kv.bytes_per_token"].value / layers
     yield Fact(
         study.subject.place("layout"),
         {
-            "requests": Quantity(asked, REQUESTS),
-            "ranks": ranks,
-            "idle": ranks - asked,
-            "limit": limit,
+            "tp": a.tp,
+            "bytes": Quantity(tidy(layers * tokens * each), BYTES),
+            "each": Quantity(each, BYTES),
+            "record": Quantity(tidy(record), BYTES),
         },
-        (("idle ranks", Quantity(ranks - asked)), ("DP ranks", Quantity(ranks, NONE))),
-        _narrower(study, degrees),
+        (("scores a step", Quantity(tidy(layers * tokens * each), BYTES)),),
+        _by_sequence(study),
     )
 
 
-def _narrower(study: Study, degrees: Degrees) -> Suggestion | None:
+def _by_sequence(study: Study) -> Suggestion | None:
+    degrees = study.subject.degrees
     a = degrees.attention
-    if a.dp % 2:
-        return None
-    other = replace(
-        degrees,
-        attention=AttentionAxes(a.dp // 2, a.cp, a.pcp, a.tp * 2, a.interleave),
-        name="",
-    )
+    other = replace(degrees, attention=AttentionAxes(a.dp, a.cp * a.tp, a.pcp), name="")
     found = study.under(other)
     if found is None or not found.fits:
         return None
-    title = f"DP={a.dp // 2} x TP={a.tp * 2} attention"
-    return Suggestion(title, other.text(), found, ("decode.tpot", "kv.tokens", "memory.weights"))
+    title = f"the sequence cut (cp = {a.cp * a.tp})"
+    return Suggestion(title, other.text(), found, (*CACHE_VALUES, "decode.tpot"))
 
 
-RULES: tuple[Rule, ...] = (small_batch_latent, copied_latent, idle_dp_ranks)
+@rule(
+    "KV113",
+    "missing-rope-key",
+    Severity.ERROR,
+    "costs",
+    "`{part}` caches a latent of {latent} values and no rope key",
+    label="the cache counts {size} a token",
+    notes=("a rope key of {rope} values, as DeepSeek publishes, adds {more}: the cache holds {after}, "
+           "not {before}",),
+    helps=("give `rope_dim`; if the model has no positions in its keys, allow this finding",),
+)  # fmt: skip
+def missing_rope_key(study: Study) -> Iterator[Fact]:
+    """A latent cache keeps the rope key beside the latent.
+
+    What it checks
+        Every `mla` part has a `rope_dim` above 0.
+
+    Why it matters
+        Positions cannot be folded into the latent, so a key with them is cached once for all
+        heads. Without it DeepSeek V3 is counted with 512 values instead of 576, 11.1 % too few.
+
+    Example
+        model short extends models.deepseek_v2_lite {
+          attention latent { rope_dim = 0 }
+        }
+        deployment served {
+          model    = short
+          weights  = formats.bf16
+          kv       = formats.bf16
+          on       = 1 x nodes.hgx_h100
+          layout   { attention { dp = 8 }; experts { ep = 8 } }
+          budget   { reserve = 3 GB }
+          workload { context = 8 ktok; concurrency = 256 req }
+        }
+
+    Instead
+        The `qk_rope_head_dim` of the model's config.json.
+
+        deployment better extends served { model = models.deepseek_v2_lite }
+    """
+    model, found = study.subject.model, study.costs
+    for name, part in model.parts.items():
+        if not isinstance(part, Mla) or part.rope_dim:
+            continue
+        keyed = part.model_copy(update={"rope_dim": PUBLISHED_ROPE})
+        parts = {**model.parts, name: keyed}
+        changed = replace(study.subject, model=model.model_copy(update={"parts": parts}))
+        other = study.room_of(changed)
+        size, key = found.values["kv.bytes_per_token"], other.values["kv.bytes_per_token"]
+        yield Fact(
+            part.at or study.subject.place("model"),
+            {
+                "part": name,
+                "latent": part.kv_rank,
+                "size": size.quantity,
+                "rope": PUBLISHED_ROPE,
+                "more": Quantity(key.value - size.value, BYTES_PER_TOKEN),
+                "before": found.values["kv.tokens"].quantity,
+                "after": other.values["kv.tokens"].quantity,
+            },
+            (("without a rope key", size.quantity), ("with one", key.quantity)),
+        )
+
+
+RULES: tuple[Rule, ...] = (
+    small_batch_latent,
+    copied_latent,
+    exact_latent_split,
+    missing_rope_key,
+)

@@ -8,16 +8,18 @@ function as the plan.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from kvdsl.costs.estimate import Estimate, estimate, memory_estimate
-from kvdsl.diagnostics import Label
+from kvdsl.costs.weights import tensor_bytes
+from kvdsl.diagnostics import Label, Severity
 from kvdsl.placement.degrees import Degrees
 from kvdsl.placement.placement import Placement
 from kvdsl.placement.subject import Subject
 from kvdsl.source import Span
-from kvdsl.spec.model import Gqa, Mla, Softmax
-from kvdsl.units import Quantity
+from kvdsl.spec.model import Gqa, Mla, Moe, Softmax
+from kvdsl.units import BYTES, TOKENS, Quantity, tidy
 
 Fill = Quantity | int | str
 
@@ -44,6 +46,8 @@ class Fact:
     quantities: tuple[tuple[str, Quantity], ...] = ()
     suggestion: Suggestion | None = None
     labels: tuple[Label, ...] = ()
+    severity: Severity | None = None
+    """Where it is not the rule's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,21 +75,41 @@ class Study:
     def under(self, degrees: Degrees) -> Estimate | None:
         """The estimate under other degrees on the same hardware, or None where that cannot stand:
         too many devices, heads that do not divide, groups that nothing joins."""
-        if degrees.devices > self.subject.topology.devices:
+        if degrees.devices > self.subject.topology.devices or not self._divides(degrees):
             return None
         found = self.known.get((degrees, id(self.subject)))
         if found is None:
-            found = self._estimate(self.subject.under(degrees))
+            found = self.other(self.subject.under(degrees))
             if found is None:
                 return None
             self.known[degrees, id(self.subject)] = found
         return found
 
-    def _estimate(self, subject: Subject) -> Estimate | None:
+    def _divides(self, degrees: Degrees) -> bool:
+        """Whether whole heads and experts come out, and each stage has a layer."""
+        tp, experts = degrees.attention.tp, degrees.experts
+        for part in self.subject.model.parts.values():
+            if isinstance(part, Gqa | Mla) and part.query_heads % tp:
+                return False
+            if isinstance(part, Gqa) and part.kv_heads % tp and tp % part.kv_heads:
+                return False
+            if isinstance(part, Moe) and (part.experts + experts.redundant) % experts.ep:
+                return False
+        return degrees.pp <= self.subject.model.layers
+
+    def other(self, subject: Subject) -> Estimate | None:
+        """The estimate of another subject; None where a group has nothing that joins it."""
         try:
             return estimate(subject)
         except ValueError:  # a group that nothing joins
             return None
+
+    def in_flight(self, requests: int) -> Estimate | None:
+        """The estimate with so many requests in flight in the pool."""
+        workload, share = self.subject.workload, self.subject.pool.share or 1
+        asked = int(Fraction(requests) / Fraction(share))
+        changed = workload.model_copy(update={"concurrency": asked})
+        return self.other(replace(self.subject, workload=changed))
 
     def room_of(self, subject: Subject) -> Estimate:
         """Memory alone of another subject."""
@@ -96,3 +120,41 @@ def softmax_parts(study: Study) -> list[tuple[str, Softmax]]:
     """The model's attention parts whose cache grows."""
     parts = study.subject.model.parts
     return [(name, part) for name, part in parts.items() if isinstance(part, Gqa | Mla)]
+
+
+def fewest_kv_heads(study: Study) -> int | None:
+    """Of the parts that have KV heads; None where the cache is a latent."""
+    heads = [p.kv_heads for _, p in softmax_parts(study) if isinstance(p, Gqa)]
+    return min(heads, default=None)
+
+
+def caches_latent(study: Study) -> bool:
+    """Whether all that grows is a latent."""
+    parts = softmax_parts(study)
+    return bool(parts) and all(isinstance(part, Mla) for _, part in parts)
+
+
+def attention_bytes(study: Study) -> Quantity:
+    """Bytes of all attention weights, one copy."""
+    stored = Fraction(0)
+    for stage in study.placed.stages:
+        for shard in stage.shards:
+            if shard.tensor.module == "attention":
+                first = max(stage.first, shard.tensor.first)
+                stored += tensor_bytes(study.subject, shard.tensor, shard.layers, first)
+    return Quantity(tidy(stored), BYTES)
+
+
+def cached_tokens(study: Study) -> Quantity:
+    """Tokens that the requests in flight hold in the middle of their decode."""
+    load = study.costs.load
+    if load is None:
+        return Quantity(0, TOKENS)
+    return Quantity(load.served.value * load.context.value, TOKENS)
+
+
+def break_even(study: Study) -> Quantity:
+    """Cached tokens that weigh as much as the attention weights. Wider TP reads fewer bytes below
+    it, DP attention above it, whatever the number of devices."""
+    token = study.costs.values["kv.bytes_per_token"].value
+    return Quantity(attention_bytes(study).value / float(token), TOKENS)

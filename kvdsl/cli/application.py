@@ -10,6 +10,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from platform import platform, python_version
@@ -67,7 +68,7 @@ def kvdsl() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    console = Console.of(os.environ)
+    console = replace(Console.of(os.environ), arguments=tuple(given))
     try:
         code = _run(given, console)
         console.data.flush()

@@ -10,6 +10,7 @@ from kvdsl.cli.console import Console
 from kvdsl.cli.exits import exit_of
 from kvdsl.cli.files import deliver, spec_paths
 from kvdsl.cli.options import Output, color_option, output_option, outputs_or
+from kvdsl.cli.replay import TALKS_OF_FILES, keep
 from kvdsl.diagnostics import Diagnostic, Report
 from kvdsl.render import machine
 from kvdsl.render.diagnostics import concise, counted, drawn_report, tally
@@ -21,9 +22,12 @@ FORMS = ("full", "concise", "json")
 @click.command("check")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @output_option(FORMS, "full without it.")
+@click.option("--no-cache", is_flag=True, help="Check again, whatever was found before.")
 @color_option
 @click.pass_obj
-def command(console: Console, files: tuple[str, ...], outputs: tuple[Output, ...]) -> int:
+def command(
+    console: Console, files: tuple[str, ...], outputs: tuple[Output, ...], no_cache: bool
+) -> int:
     """Find what does not divide, fit or hold.
 
     A folder is searched for .kvspec files; - is standard input.
@@ -34,14 +38,21 @@ def command(console: Console, files: tuple[str, ...], outputs: tuple[Output, ...
     paths = spec_paths(files)
     checked = [check_path(path) for path in paths]
     report = united(each.report for each in checked)
+    said = []
     for output in asked:
         paint = console.data_paint if output.path is None else PLAIN
         text = report_text(report, output.form, console.columns, paint)
         deliver(console, [output], {output.form: text})
+        said.append(text)
     asked_of, held = sum(c.asked for c in checked), sum(c.held for c in checked)
     closing = f"{tally(report) or 'no findings'} in {counted(len(paths), 'file')}"
-    console.say(console.talk_paint(_style(report), closing + _requirements(asked_of, held)))
-    return exit_of(report)
+    last = console.talk_paint(_style(report), closing + _requirements(asked_of, held))
+    console.say(last)
+    code = exit_of(report)
+    if not no_cache and not any(d.code in TALKS_OF_FILES for d in report.diagnostics):
+        read = {source.name: source.text for each in checked for source in each.read}
+        keep(console.arguments, read, ("".join(said), last + "\n"), code)
+    return code
 
 
 def united(reports: Iterable[Report]) -> Report:

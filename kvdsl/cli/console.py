@@ -33,6 +33,8 @@ class Console:
     colour: Colour
     no_colour: bool
     debug: bool
+    arguments: tuple[str, ...] = ()
+    """The words of the command line, to find what the same words printed before."""
 
     @staticmethod
     def of(environment: Mapping[str, str]) -> Console:

@@ -89,17 +89,20 @@ def _explained(page: _Page, columns: int, paint: Paint) -> str:
 
 
 def _prose(doc: str, columns: int) -> Iterator[str]:
-    """Sentences wrapped at the width there is; an example stays as it is."""
+    """Sentences wrapped at the width there is; what is a spec stays as it is."""
     paragraph: list[str] = []
     section = ""
     for line in [*doc.strip().splitlines(), ""]:
-        text = line.strip()
-        if text and text not in SECTIONS and section not in EXAMPLES:
-            paragraph.append(text)
+        if line.strip() and line not in SECTIONS:
+            paragraph.append(line)
             continue
-        if paragraph:
+        spec = section in EXAMPLES or any("{" in each for each in paragraph)
+        if paragraph and not spec:
             indent = "    " if section else ""
-            yield from wrapped(" ".join(paragraph), columns, indent, indent)
-            paragraph = []
-        section = text if text in SECTIONS else section
+            words = " ".join(each.strip() for each in paragraph)
+            yield from wrapped(words, columns, indent, indent)
+        else:
+            yield from map(safe, paragraph)
+        paragraph = []
+        section = line if line in SECTIONS else section
         yield safe(line)

@@ -10,7 +10,7 @@ a block that writes an axis the others are 1; a module without a block has tp = 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from kvdsl.diagnostics import Diagnostic, Label, Message
@@ -63,7 +63,8 @@ class ExpertAxes:
 
 @dataclass(frozen=True, slots=True)
 class Degrees:
-    """Sizes of all axes. `stage_layers` is None where stages are even."""
+    """Sizes of all axes. `stage_layers` is None where stages are even; `said` are the blocks that
+    the layout writes (`attention`, `ffn`, …): the others follow from the size rule."""
 
     size: int
     pp: int
@@ -76,6 +77,7 @@ class Degrees:
     stage_layers: tuple[int, ...] | None = None
     order: tuple[str, ...] = ("replicas", "pp", "dp", "cp", "pcp", "tp")
     name: str = ""
+    said: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property
     def devices(self) -> int:
@@ -292,6 +294,7 @@ def _assembled(layout: Layout, size: int, replicas: int) -> Degrees:
         layout.stages,
         tuple(axis for axis in layout.order if axis != "ep"),
         layout.name,
+        frozenset(word for word, _, _, _ in _written(layout)),
     )
 
 

@@ -77,8 +77,6 @@ def _other_cuts(name: str, found: Estimate) -> Iterator[Mistake]:
 
 def _divided(name: str, found: Estimate) -> Iterator[Mistake]:
     """One copy of the cache divided by all ranks, as if heads or the latent split for ever."""
-    if found.values["kv.copies"].value == 1:
-        return
     degrees = found.subject.degrees
     ranks = degrees.size * degrees.pp
     logical = _value(found, "kv.bytes_per_token")
@@ -87,7 +85,7 @@ def _divided(name: str, found: Estimate) -> Iterator[Mistake]:
         text = f"it divides the latent by {ranks} ranks, though every rank holds all of it"
     if name == "kv.bytes_per_token_per_gpu":
         yield Mistake(text, logical / ranks)
-    if name == "kv.tokens" and logical:
+    if name == "kv.tokens" and logical and found.values["kv.copies"].value != 1:
         room = _value(found, "memory.kv")
         yield Mistake(text, Fraction(room * ranks // logical * degrees.replicas))
 

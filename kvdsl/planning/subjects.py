@@ -53,6 +53,13 @@ def subject(
     return made, ()
 
 
+def layout_faults(layout: Layout) -> tuple[Diagnostic, ...]:
+    """What is wrong with a layout by itself, also where nothing uses it."""
+    if layout.at is None:
+        return ()
+    return degrees(layout, 1, layout.at)[1]
+
+
 def ideal(deployment: Deployment) -> bool:
     """Whether efficiencies are taken as 1: so asked, or no engine to fit."""
     if deployment.time is not None:

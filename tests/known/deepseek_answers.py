@@ -102,7 +102,7 @@ BYTES = answers(
 
 ROUNDED = given("mla-dsv3-capacity-8xh200")
 RANKS = 8
-LENGTH = ROUNDED["context"]
+LENGTH = int(ROUNDED["context"])
 TOKEN = SHAPE["layers"] * (SHAPE["kv_lora_rank"] + SHAPE["qk_rope_dim"]) * 2
 
 
@@ -117,7 +117,7 @@ def held(attention_ways: int) -> Fraction:
     attention, rest = ROUNDED["attention_weight_bytes"], ROUNDED["weights_bytes"]
     rest -= attention
     cut = weights.bytes_on_rank(stored_bytes=attention, held=Fraction(1, attention_ways))
-    return cut + Fraction(weights.bytes_on_rank(stored_bytes=rest, held=Fraction(1, RANKS)))
+    return Fraction(cut + weights.bytes_on_rank(stored_bytes=rest, held=Fraction(1, RANKS)))
 
 
 def room(attention_ways: int, reserve: int = 0) -> Fraction:
@@ -139,7 +139,7 @@ def requests(where: Fraction, holders: int = 1) -> Quantity:
 def experts_on_a_rank() -> Fraction:
     """Bytes of routed experts on a rank over those of one expert in all layers."""
     read = made_by(DEEPSEEK.plan("dp8"), "decode.weight_read.routed_experts", passes.read_time)
-    one = parameters("routed_experts") / SHAPE["routed_experts"]
+    one = parameters("routed_experts") / int(SHAPE["routed_experts"])
     return Fraction(read.inputs[0].value) / one
 
 

@@ -97,7 +97,8 @@ PUBLISHED: Mapping[Key, Published] = dict(_published())
 
 def given(case: str) -> Mapping[str, Any]:
     """The inputs of a case."""
-    return next(c["inputs"] for c in SEEDS["cases"] if c["id"] == case)  # type: ignore[no-any-return]
+    inputs: Mapping[str, Any] = next(c["inputs"] for c in SEEDS["cases"] if c["id"] == case)
+    return inputs
 
 
 # --- tables of answers -------------------------------------------------------------------------

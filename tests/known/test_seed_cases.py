@@ -60,6 +60,12 @@ def test_what_waits_says_why() -> None:
     assert all(len(reason) > 20 for reason in WAITING.values())
 
 
+@pytest.mark.parametrize("reserve", [0, deepseek_answers.RESERVE])
+def test_a_single_floor_at_the_end_would_print_a_few_tokens_more(reserve: int) -> None:
+    pooled = deepseek_answers.tokens(8 * deepseek_answers.room(1, reserve))
+    assert pooled.value == {0: 4_083_561, deepseek_answers.RESERVE: 3_742_030}[reserve]
+
+
 def test_layouts_of_the_405b_rank_as_published() -> None:
     order = [llama_answers.number(name, "kv.tokens") for name in ("tp8_pp2", "tp16", "two_tp8")]
     assert order == sorted(order, reverse=True)

@@ -60,6 +60,22 @@ MORE_WRONG_CLAIMS: Mapping[int, WrongClaim] = {
     4_081_835: WrongClaim(
         Spec("deepseek_v3"), "dp8", "kv.tokens", "tok", 4_081_832, "floors once over all 8 holders"
     ),
+    8_784: WrongClaim(
+        Spec("deepseek_v3"),
+        "dp8",
+        "kv.bytes_per_token_per_gpu",
+        "B/tok",
+        70_272,
+        "divides the latent by 8 ranks",
+    ),
+    3_513_721: WrongClaim(
+        Spec("deepseek_v3"),
+        "dp8_copies",
+        "kv.tokens",
+        "tok",
+        3_513_720,
+        "floors once over all 8 holders",
+    ),
     5_218_772: WrongClaim(
         Spec("deepseek_v3"), "tp8", "kv.tokens", "tok", 652_346, "divides the latent by 8 ranks"
     ),

@@ -1,7 +1,8 @@
-"""The one rule: `n` atoms over an axis of `a` give each rank max(1, n / a) and max(1, a / n) copies."""
+"""The one rule: `n` atoms over `a` ranks are max(1, n / a) on each, and max(1, a / n) copies."""
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
 
 from hypothesis import given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from kvdsl.placement.atoms import Cut
 
-SIZES = st.integers(1, 64)
+SIZES = st.integers(1, 24)
 
 
 @st.composite
@@ -33,10 +34,11 @@ def test_what_each_rank_holds_times_the_ranks_is_the_copies(cut: Cut) -> None:
 def test_the_runs_of_the_ranks_tile_the_dimension_once_a_copy(cut: Cut) -> None:
     runs = [cut.atoms_of(coordinate) for coordinate in range(cut.size)]
     assert all(end - start == cut.held for start, end in runs)
-    starts = sorted(set(runs))
-    assert [start for start, _ in starts] == [k * cut.held for k in range(len(starts))]
-    assert starts[-1][1] == 1
-    assert all(runs.count(run) == cut.copies for run in starts)
+    held = Counter(runs)
+    apart = sorted(held)
+    assert [start for start, _ in apart] == [k * cut.held for k in range(len(apart))]
+    assert apart[-1][1] == 1
+    assert set(held.values()) == {cut.copies}
 
 
 @given(even_cuts())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -62,7 +63,7 @@ def test_less_reserve_never_lowers_capacity(world: World, kept: Fraction) -> Non
 
 @given(worlds())
 def test_a_smaller_format_of_the_cache_never_lowers_capacity(world: World) -> None:
-    for larger, smaller in zip(SHRINKING, SHRINKING[1:], strict=False):
+    for larger, smaller in pairwise(SHRINKING):
         assert grows(replace(world, kv=larger), replace(world, kv=smaller))
 
 

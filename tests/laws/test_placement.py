@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 from typing import Any
 
@@ -21,7 +21,7 @@ from kvdsl.placement.graph import graph
 from kvdsl.placement.meshes import meshes, place
 from kvdsl.placement.placement import Placement, build
 from kvdsl.placement.shares import redundancy
-from tests.laws.worlds import World, worlds
+from tests.laws.worlds import AXES, World, worlds
 
 Interval = tuple[Fraction, Fraction]
 Node = tuple[str, dict[str, Any]]
@@ -39,7 +39,7 @@ def covered(boxes: Iterable[tuple[Interval, ...]]) -> set[int]:
     every = list(boxes)
     edges = [sorted({e for piece in pieces for e in piece} | {Fraction(0), Fraction(1)})
              for pieces in zip(*every, strict=True)]  # fmt: skip
-    cells = product(*(list(zip(e, e[1:], strict=False)) for e in edges))
+    cells = product(*(list(pairwise(e)) for e in edges))
     return {sum(all(a <= s and t <= b for (a, b), (s, t) in zip(box, cell, strict=True))
                 for box in every) for cell in cells}  # fmt: skip
 
@@ -76,9 +76,8 @@ def test_parameters_over_all_devices_are_the_logical_ones_times_copies(world: Wo
     }
     logical = {_title(t): t.in_all for t in placement.tensors}
     tied = "head..tokens.0.last"  # with several stages both ends keep the one matrix
-    if tied in copies:
-        assert placement.subject.model.tied_embeddings
-        assert placement.degrees.pp > 1
+    twice = placement.subject.model.tied_embeddings and placement.degrees.pp > 1
+    if twice:
         logical[tied] = logical["embedding..tokens.0.first"]
     replicas = placement.degrees.replicas
     assert found == {title: n * copies[title] * replicas for title, n in logical.items()}
@@ -145,6 +144,7 @@ def test_cache_bytes_over_all_ranks_of_a_request_are_one_copy_times_copies(world
     assert spread == heads * a.pcp
 
 
+@few
 @given(worlds())
 def test_every_rank_stands_on_one_device_and_no_device_holds_two(world: World) -> None:
     made = graph(build(world.subject), expanded=True)
@@ -155,6 +155,7 @@ def test_every_rank_stands_on_one_device_and_no_device_holds_two(world: World) -
     assert {made.nodes[device]["kind"] for device, _ in hosts} == {"device"}
 
 
+@few
 @given(worlds())
 def test_the_groups_of_an_axis_partition_the_ranks_of_each_stage(world: World) -> None:
     made = graph(build(world.subject), expanded=True)
@@ -169,6 +170,7 @@ def test_the_groups_of_an_axis_partition_the_ranks_of_each_stage(world: World) -
         assert sorted(found) == sorted(wanted)
 
 
+@few
 @given(worlds())
 def test_folded_classes_count_the_ranks_that_the_expanded_graph_has(world: World) -> None:
     placement = build(world.subject)
@@ -212,6 +214,27 @@ def _groups(placement: Placement, axis: str, stage: int, replica: int) -> list[t
     every = [tuple(range(degrees.size))]
     members = every if axis == "stage" else cut[mesh].groups(names.split("+"))
     return [tuple(place(degrees, replica, stage, rank) for rank in group) for group in members]
+
+
+@given(worlds())
+def test_a_mesh_numbers_its_ranks_from_0_the_last_axis_innermost(world: World) -> None:
+    for mesh in meshes(world.degrees).values():
+        at = [mesh.coordinates(number) for number in range(mesh.size)]
+        assert [mesh.number(c) for c in at] == list(range(world.degrees.size))
+        in_order = [tuple(c[axis] for axis, _ in mesh.axes) for c in at]
+        assert in_order == list(product(*(range(size) for _, size in mesh.axes)))
+
+
+@given(worlds())
+def test_ranks_stand_in_line_as_the_order_of_axes_says(world: World) -> None:
+    degrees = replace(world.degrees, order=AXES)
+    line = [
+        place(degrees, replica, stage, rank)
+        for replica in range(degrees.replicas)
+        for stage in range(degrees.pp)
+        for rank in range(degrees.size)
+    ]
+    assert line == list(range(degrees.devices))
 
 
 @given(worlds())

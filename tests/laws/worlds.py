@@ -1,4 +1,4 @@
-"""Worlds for the laws: small models, layouts and hardware, drawn at random, and the subject of each.
+"""Worlds for the laws: small models, layouts and hardware, drawn at random, as subjects.
 
 A `World` is a record of what a spec would say. A law changes one field with `replace` and compares.
 Sizes are small and odd on purpose: what holds for them holds for real ones.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Literal
 
 from hypothesis import strategies as st
@@ -106,8 +107,8 @@ class World:
             scale_up=Domain(link=fast),
         )
         if not self.nodes_of_rack:
-            inside = {"nodes": (ManyNodes(count=self.nodes, of=node),)}
-            return Selection(of=Cluster(name="hall", fabric=Fabric(link=slow), **inside))
+            boxes = (ManyNodes(count=self.nodes, of=node),)
+            return Selection(of=Cluster(name="hall", fabric=Fabric(link=slow), nodes=boxes))
         inner = (ManyNodes(count=self.nodes_of_rack, of=node),)
         rack = Rack(name="rack", nodes=inner, scale_up=Domain(link=fast))
         racks = -(-self.nodes // self.nodes_of_rack)
@@ -181,7 +182,7 @@ def moe(draw: st.DrawFn) -> Moe:
 def models(draw: st.DrawFn) -> Model:
     """Attention of one kind; dense layers, sparse layers or dense ones first."""
     parts: dict[str, AnyPart] = {"mix": draw(gqa() | mla())}
-    stack = []
+    stack: list[Run] = []
     for name, part in (("dense", Gated(name="dense", intermediate=48)), ("sparse", draw(moe()))):
         count = draw(st.integers(0, 4))
         if count or (name == "sparse" and not stack):
@@ -233,9 +234,9 @@ def degrees(draw: st.DrawFn, model: Model) -> Degrees:
         shared=shared,
         vocab=vocab,
         experts=draw(expert_axes(model, size)),
-        replicas=draw(st.integers(1, 3) if size > 4 else st.sampled_from((1, 2, 7))),
+        replicas=draw(st.sampled_from((1, 2, 3) if size * pp > 6 else (1, 3, 5, 7))),
         stage_layers=draw(st.none() | stages(model.layers, pp)),
-        order=tuple(draw(st.permutations(AXES))),
+        order=draw(st.just(AXES) | st.permutations(AXES).map(tuple)),
     )
 
 
@@ -254,7 +255,7 @@ def stages(draw: st.DrawFn, layers: int, pp: int) -> tuple[int, ...]:
     """Layers of each stage, at least one in each."""
     cuts = st.sets(st.integers(1, layers - 1), min_size=pp - 1, max_size=pp - 1)
     edges = [0, *sorted(draw(cuts if pp > 1 else st.just(set()))), layers]
-    return tuple(b - a for a, b in zip(edges, edges[1:], strict=False))
+    return tuple(b - a for a, b in pairwise(edges))
 
 
 # --- engines and worlds ------------------------------------------------------------------------

@@ -1,0 +1,98 @@
+"""What this folder tests, as its README says: `python -m tests.known.contents` prints it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.known.published import PUBLISHED, SEEDS
+from tests.known.test_parameters import COUNTED
+from tests.known.test_seed_cases import ANSWERS
+from tests.known.test_seed_diagnostics import FOUND
+from tests.known.waiting import WAITING, WAITING_DIAGNOSTICS, WRONG_CLAIMS
+
+HEAD = """\
+# Known numbers
+
+Numbers that are published or were worked by hand, and what kvdsl gives for them. A number that
+changes here is a mistake until someone shows that the source was wrong.
+
+| source | tests | what is compared |
+|---|---|---|
+"""
+
+WAYS = """
+A published number is asked in one of four ways: `spec`, a value of the plan of a real spec
+(`specs/*.kvspec`); `terms`, what `kvdsl explain` shows behind a value, a finding's quantities, a
+collective, the memory ledger; `formula`, a formula of the library, where the document's own inputs
+are rounded; `refused`, a published mistake that a check must refuse and name.
+
+A new number goes into `data/seed_cases.json` and one of the tables `*_answers.py`; a test fails
+while it stands in none. This page is printed by `python -m tests.known.contents`.
+
+## Published numbers, by case
+
+| case | spec | terms | formula | refused | waiting |
+|---|---|---|---|---|---|
+"""
+
+
+def readme() -> str:
+    rows = (
+        (
+            "`data/seed_cases.json`, cases: the documents that kvdsl was written for",
+            "`test_seed_cases.py`",
+            f"{len(PUBLISHED)} numbers, {len(WAITING)} of them waiting",
+        ),
+        (
+            "`data/seed_cases.json`, diagnostics",
+            "`test_seed_diagnostics.py`",
+            f"{len(SEEDS['diagnostics'])} diagnostics, {len(WAITING_DIAGNOSTICS)} of them waiting",
+        ),
+        (
+            "`data/parameter_counts.csv`: transformers, from published configs",
+            "`test_parameters.py`",
+            f"{sum(map(len, COUNTED.values()))} counts of {len(COUNTED)} models",
+        ),
+        (
+            "the two worked deployments of `specs/examples`",
+            "`test_worked_examples.py`",
+            "every figure of their comments and of the capacity tables",
+        ),
+    )
+    return HEAD + "".join(f"| {a} | {b} | {c} |\n" for a, b, c in rows) + WAYS + cases() + waits()
+
+
+def cases() -> str:
+    kinds = {key: answer.kind for key, answer in ANSWERS.items()}
+    kinds_of: Counter[tuple[str, str]] = Counter()
+    for key in PUBLISHED:
+        kind = "waiting" if key in WAITING else "refused" if key in WRONG_CLAIMS else kinds[key]
+        kinds_of[key[0], kind] += 1
+    columns = ("spec", "terms", "formula", "refused", "waiting")
+    names = list(dict.fromkeys(case for case, _ in PUBLISHED))
+    counts = [(name, [kinds_of[name, column] for column in columns]) for name in names]
+    counts.append(("all", [sum(row[i] for _, row in counts) for i in range(len(columns))]))
+    return "".join(
+        f"| {name} | {' | '.join(str(n or '') for n in row)} |\n" for name, row in counts
+    )
+
+
+def waits() -> str:
+    lines = ["\n## What waits, and why\n\n"]
+    reasons: dict[str, dict[str, list[str]]] = {}
+    for (case, name), reason in WAITING.items():
+        reasons.setdefault(reason, {}).setdefault(case, []).append(name)
+    for diagnostic, reason in WAITING_DIAGNOSTICS.items():
+        reasons.setdefault(reason, {})[diagnostic] = []
+    for reason, waiting in reasons.items():
+        said = [f"{c} ({', '.join(names)})" if names else c for c, names in waiting.items()]
+        lines.append(f"- {', '.join(said)}: {reason}.\n")
+    lines.append(
+        f"\nOf {len(SEEDS['diagnostics'])} diagnostics {len(FOUND)} are found and "
+        f"{len(WAITING_DIAGNOSTICS)} wait.\n"
+    )
+    return "".join(lines)
+
+
+if __name__ == "__main__":
+    print(readme(), end="")
