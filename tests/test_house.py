@@ -32,7 +32,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("plan", "requirements", "comparison", "planning", "search"),
     ("engines", "render"),
     ("pipeline",),
-    ("cli", "lsp"),
+    ("reference", "cli", "lsp"),
     ("__main__",),
     ("kvdsl",),  # the package's own __init__: the front door, which no room goes through
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 from kvdsl.checks.study import (
     Fact,
@@ -87,12 +88,12 @@ def costly_dp_attention(study: Study) -> Iterator[Fact]:
     if not caches_latent(study) or a.dp == 1 or found.decode is None or not found.fits:
         return
     cached, even = cached_tokens(study), break_even(study)
-    if cached.value >= even.value:
+    if cached.value > even.value:
         return
     other = _under_tp(study)
     if other is None or other.number("decode.tpot") >= found.number("decode.tpot"):
         return
-    weights = Quantity(tidy(attention_bytes(study).value / a.tp), BYTES)
+    weights = Quantity(tidy(Fraction(attention_bytes(study).value) / a.tp), BYTES)
     size = Quantity(cached.value * found.values["kv.bytes_per_token"].value, BYTES)
     yield Fact(
         study.subject.place("layout"),
@@ -163,21 +164,19 @@ def unsaid_placement(study: Study) -> Iterator[Fact]:
         for word, modules in MODULES_OF.items()
         if there & set(modules) and not _said(word, degrees, subject.engine)
     ]
-    copied = WidthAxes(dp=a.dp, tp=degrees.size // a.dp)
-    words = {"ffn": "ffn", "shared_experts": "shared", "vocab": "vocab"}
-    axes = {words[block]: copied for block in blocks}
-    other = study.under(replace(degrees, name="", **axes)) if axes else None
+    other = study.under(_copied(degrees, blocks)) if blocks else None
     if other is None:
         return
     more = other.values["memory.weights"].value - found.values["memory.weights"].value
     if more <= 0:
         return
+    to_write = [b for b in blocks if b != "shared_experts" or "ffn" not in blocks]
     modules = [m.replace("_", " ") for b in blocks for m in MODULES_OF[b] if m in there]
     yield Fact(
         subject.place("layout"),
         {
             "modules": " and ".join((", ".join(modules[:-1]), modules[-1])).removeprefix(" and "),
-            "blocks": "; ".join(f"`{b} {{ tp = {degrees.size} }}`" for b in blocks),
+            "blocks": "; ".join(f"`{b} {{ tp = {degrees.size} }}`" for b in to_write),
             "size": degrees.size,
             "more": Quantity(more, BYTES),
             "before": found.values["kv.tokens"].quantity,
@@ -188,6 +187,18 @@ def unsaid_placement(study: Study) -> Iterator[Fact]:
                    ("kv.tokens", "memory.weights", "kv.sequences")),
         severity=Severity.INFO if subject.engine is None else None,
     )  # fmt: skip
+
+
+def _copied(degrees: Degrees, blocks: Sequence[str]) -> Degrees:
+    """The same with a copy of the blocks on each DP rank."""
+    copied = WidthAxes(dp=degrees.attention.dp, tp=degrees.size // degrees.attention.dp)
+    return replace(
+        degrees,
+        ffn=copied if "ffn" in blocks else degrees.ffn,
+        shared=copied if "shared_experts" in blocks else degrees.shared,
+        vocab=copied if "vocab" in blocks else degrees.vocab,
+        name="",
+    )
 
 
 def _said(block: str, degrees: Degrees, engine: Engine | None) -> bool:

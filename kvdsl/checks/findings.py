@@ -9,7 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kvdsl.checks import budget, claims, data_parallel, domains, heads, latent, load, stages
+from kvdsl.checks import (
+    budget,
+    claims,
+    data_parallel,
+    domains,
+    figures,
+    formats,
+    heads,
+    latent,
+    load,
+    room,
+    stages,
+)
 from kvdsl.checks.study import Fact, Fill, Study
 from kvdsl.costs.estimate import Estimate, estimate
 from kvdsl.diagnostics import Diagnostic, Label, Severity
@@ -28,6 +40,9 @@ RULES: tuple[Rule, ...] = tuple(
             *domains.RULES,
             *budget.RULES,
             *load.RULES,
+            *room.RULES,
+            *figures.RULES,
+            *formats.RULES,
             *claims.RULES,
         ),
         key=lambda r: r.code,
@@ -74,13 +89,12 @@ def examine(subject: Subject) -> Examined:
 
 
 def _run(stage: str, study: Study) -> list[Fired]:
-    fired = []
-    for rule in RULES:
-        if rule.stage == stage and rule.function is not None:
-            fired += [
-                Fired(rule, fact, fact.severity or rule.severity) for fact in rule.function(study)
-            ]
-    return fired
+    return [
+        Fired(rule, fact, fact.severity or rule.severity)
+        for rule in RULES
+        if rule.stage == stage and rule.function is not None
+        for fact in rule.function(study)
+    ]
 
 
 def _failed(fired: Sequence[Fired]) -> bool:
@@ -144,8 +158,6 @@ def advice(fact: Fact) -> str:
     made = fact.suggestion
     if made is None:
         return ""
-    gains = []
-    for name in made.shows[:3]:
-        if name in made.estimate.values:
-            gains.append(f"{name} {shown(made.estimate.values[name].quantity)}")
+    values = made.estimate.values
+    gains = [f"{name} {shown(values[name].quantity)}" for name in made.shows[:3] if name in values]
     return f"{made.title} gives " + ", ".join(gains)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 
 from kvdsl.checks.study import (
     CACHE_VALUES,
@@ -70,7 +71,7 @@ def small_batch_latent(study: Study) -> Iterator[Fact]:
     if not caches_latent(study) or attention.tp == 1 or attention.cp > 1 or not study.costs.fits:
         return
     cached, even = cached_tokens(study), break_even(study)
-    if cached.value >= even.value:
+    if cached.value > even.value:
         return
     token = study.costs.values["kv.bytes_per_token"].value
     weights = attention_bytes(study)
@@ -127,9 +128,9 @@ def copied_latent(study: Study) -> Iterator[Fact]:
     attention, found = study.subject.degrees.attention, study.costs
     if not caches_latent(study) or attention.tp == 1 or attention.cp > 1 or attention.latent_split:
         return
-    if attention.dp > 1 and found.load is not None:
-        if found.load.asked.value < study.subject.degrees.holders * attention.tp:
-            return
+    asked = found.load.asked.value if found.load is not None else 0
+    if attention.dp > 1 and asked < study.subject.degrees.holders * attention.tp:
+        return
     per_gpu = found.values["kv.bytes_per_token_per_gpu"].quantity
     copies = found.values["kv.copies"].quantity
     yield Fact(
@@ -207,17 +208,18 @@ def exact_latent_split(study: Study) -> Iterator[Fact]:
     heads = max(part.query_heads for part in parts)
     each = heads * SCORE_BYTES
     layers = sum(part.layers for part in study.placed.parts if part.form == "mla")
-    tokens = found.load.batch.value * found.load.context.value
-    record = found.values["kv.bytes_per_token"].value / layers
+    tokens = Fraction(found.load.batch.value) * Fraction(found.load.context.value)
+    record = Fraction(found.values["kv.bytes_per_token"].value) / layers
+    size = Quantity(tidy(layers * tokens * each), BYTES)
     yield Fact(
         study.subject.place("layout"),
         {
             "tp": a.tp,
-            "bytes": Quantity(tidy(layers * tokens * each), BYTES),
+            "bytes": size,
             "each": Quantity(each, BYTES),
             "record": Quantity(tidy(record), BYTES),
         },
-        (("scores a step", Quantity(tidy(layers * tokens * each), BYTES)),),
+        (("scores a step", size),),
         _by_sequence(study),
     )
 
@@ -240,8 +242,8 @@ def _by_sequence(study: Study) -> Suggestion | None:
     "costs",
     "`{part}` caches a latent of {latent} values and no rope key",
     label="the cache counts {size} a token",
-    notes=("a rope key of {rope} values, as DeepSeek publishes, adds {more}: the cache holds {after}, "
-           "not {before}",),
+    notes=("a rope key of {rope} values, as DeepSeek publishes, adds {more}: the cache holds "
+           "{after}, not {before}",),
     helps=("give `rope_dim`; if the model has no positions in its keys, allow this finding",),
 )  # fmt: skip
 def missing_rope_key(study: Study) -> Iterator[Fact]:

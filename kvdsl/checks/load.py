@@ -258,7 +258,8 @@ def uneven_load(study: Study) -> Iterator[Fact]:
 
     What it checks
         Whether fewer requests in flight, as many on each DP rank, would give more tokens a second
-        in all: then the last few cost the others more than they bring.
+        in all: then the last few cost the others more than they bring. Gains of less than one
+        percent are not told.
 
     Why it matters
         DP ranks step together, for the experts' exchange. A rank with one long request more makes
@@ -289,7 +290,10 @@ def uneven_load(study: Study) -> Iterator[Fact]:
     if fewer in (0, asked) or study.subject.workload.concurrency is None:
         return
     other = study.in_flight(fewer)
-    if other is None or other.number("decode.throughput") <= found.number("decode.throughput"):
+    if other is None:
+        return
+    gained = other.number("decode.throughput") / found.number("decode.throughput") - 1
+    if int(gained * 100) < 1:
         return
     yield Fact(
         study.subject.place("workload"),

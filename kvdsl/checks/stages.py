@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from kvdsl.checks.study import Fact, Study, Suggestion
 from kvdsl.diagnostics import Severity
 from kvdsl.placement.placement import stage_layers
 from kvdsl.rules import Rule, rule
 from kvdsl.spec.model import Moe
-from kvdsl.units import Quantity
+from kvdsl.units import BYTES, Quantity, grouped
 
 
 @rule(
@@ -209,4 +210,144 @@ def uneven_stages(study: Study) -> Iterator[Fact]:
     )
 
 
-RULES: tuple[Rule, ...] = (uneven_experts, wrong_stages, uneven_stages)
+@rule(
+    "KV124",
+    "redundant-experts",
+    Severity.WARNING,
+    "costs",
+    "{redundant} redundant experts take {more} on a GPU: the cache holds {before}, not {after}",
+    label="{copies} more in each of {layers} layers",
+    notes=("with them {own} fit, without them {other}, and the workload asks {asked}",),
+    helps=("fewer are enough where their load is even; times here take it as even",),
+)
+def redundant_experts(study: Study) -> Iterator[Fact]:
+    """Redundant experts are paid in cache.
+
+    What it checks
+        More redundant experts than the expert-parallel ranks need to divide evenly. A warning
+        where requests queue that would run without them, else information.
+
+    Why it matters
+        A copy of an expert lies on some rank in every layer with experts. It evens out the load of
+        the ranks, which is taken as even here; what it costs is counted.
+
+    Example
+        deployment served {
+          model    = models.deepseek_v2_lite
+          weights  = formats.bf16
+          kv       = formats.bf16
+          on       = nodes.hgx_h100.devices[0..3]
+          layout   { attention { dp = 4 }; experts { ep = 4; redundant = 64 } }
+          budget   { reserve = 3 GB }
+          workload { context = 8 ktok; concurrency = 960 req }
+        }
+
+    Instead
+        As many as the balancing needs.
+
+        layout fewer { attention { dp = 4 }; experts { ep = 4; redundant = 4 } }
+
+        deployment better extends served { layout = fewer }
+    """
+    degrees, found = study.subject.degrees, study.costs
+    parts = [p for p in study.subject.model.parts.values() if isinstance(p, Moe)]
+    experts = degrees.experts
+    fewest = max((-part.experts % experts.ep for part in parts), default=0)
+    if not parts or experts.redundant <= fewest or not found.fits:
+        return
+    other = study.under(replace(degrees, experts=replace(experts, redundant=fewest), name=""))
+    if other is None or found.load is None:
+        return
+    more = other.values["kv.sequences"].value > found.values["kv.sequences"].value
+    weights = found.values["memory.weights"].value - other.values["memory.weights"].value
+    up = [t for t in study.placed.tensors if (t.module, t.name) == ("routed_experts", "up")]
+    yield Fact(
+        study.subject.place("layout"),
+        {
+            "redundant": experts.redundant,
+            "more": Quantity(weights, BYTES),
+            "before": found.values["kv.tokens"].quantity,
+            "after": other.values["kv.tokens"].quantity,
+            "copies": experts.redundant - fewest,
+            "layers": sum(tensor.layers for tensor in up),
+            "own": found.values["kv.sequences"].quantity,
+            "other": other.values["kv.sequences"].quantity,
+            "asked": found.load.asked.quantity,
+        },
+        (("weights of redundant experts", Quantity(weights, BYTES)),),
+        Suggestion(f"redundant = {fewest}", other.subject.degrees.text(), other,
+                   ("kv.tokens", "kv.sequences", "memory.weights")),
+        severity=None if found.load.queued and more else Severity.INFO,
+    )  # fmt: skip
+
+
+@rule(
+    "KV132",
+    "idle-stages",
+    Severity.WARNING,
+    "costs",
+    "{busy} of {pp} stages work at a time: {requests} on a replica make {busy} micro-batches",
+    label="{pp} stages",
+    notes=("{idle} % of every stage's time is idle; one pass of {busy} micro-batches through {pp} "
+           "stages alone idles for {bubble} % of it",),
+    helps=("keep at least {pp} requests in flight on each DP rank or replica, or cut by `tp`",),
+)  # fmt: skip
+def idle_stages(study: Study) -> Iterator[Fact]:
+    """A pipeline with fewer micro-batches than stages idles.
+
+    What it checks
+        The requests in flight on the busiest DP rank or replica are at least as many as the
+        stages, so that each stage has a micro-batch of its own.
+
+    Why it matters
+        A token needs its forerunner, so a micro-batch is in one stage at a time. With fewer of
+        them than stages the rest waits: (PP - 1) / (m + PP - 1) of a pass, 1 - m / PP in steady
+        decode.
+
+    Example
+        deployment served {
+          model    = models.llama_3_1_70b
+          weights  = formats.bf16
+          kv       = formats.bf16
+          on       = 1 x nodes.hgx_h100
+          layout   { tp = 2; pp = 4 }
+          budget   { reserve = 3 GB }
+          workload { context = 8 ktok; concurrency = 3 req }
+        }
+
+    Instead
+        More in flight, or fewer stages.
+
+        deployment better extends served { layout = { tp = 8 } }
+    """
+    degrees, found = study.subject.degrees, study.costs
+    load, pp = found.load, degrees.pp
+    if load is None or pp == 1 or not found.fits or load.busiest.value >= pp:
+        return
+    busy = int(load.micro_batches.value)
+    enough = degrees.pp * degrees.holders
+    other = study.in_flight(enough) if study.subject.workload.concurrency is not None else None
+    yield Fact(
+        study.subject.place("layout"),
+        {
+            "busy": busy,
+            "pp": pp,
+            "requests": load.busiest.quantity,
+            "idle": grouped(100 * (1 - busy / pp)),
+            "bubble": grouped(100 * (pp - 1) / (busy + pp - 1)),
+        },
+        (("idle share of a stage", Quantity(1 - busy / pp)),),
+        Suggestion(f"concurrency = {enough} req", f"workload {{ concurrency = {enough} req }}",
+                   other, ("decode.throughput", "decode.tpot"))
+        if other is not None and other.fits
+        else None,
+    )  # fmt: skip
+
+
+RULES: tuple[Rule, ...] = (
+    uneven_experts,
+    redundant_experts,
+    wrong_stages,
+    uneven_stages,
+    idle_stages,
+)

@@ -154,7 +154,7 @@ def cached_tokens(study: Study) -> Quantity:
 
 
 def break_even(study: Study) -> Quantity:
-    """Cached tokens that weigh as much as the attention weights. Wider TP reads fewer bytes below
-    it, DP attention above it, whatever the number of devices."""
-    token = study.costs.values["kv.bytes_per_token"].value
-    return Quantity(attention_bytes(study).value / float(token), TOKENS)
+    """The most cached tokens that do not weigh more than the attention weights. Up to it TP reads
+    fewer bytes, past it DP attention, whatever the number of devices."""
+    token = Fraction(study.costs.values["kv.bytes_per_token"].value)
+    return Quantity(int(Fraction(attention_bytes(study).value) // token), TOKENS)

@@ -17,6 +17,7 @@ from kvdsl.costs.memory import Ledger, leaf
 from kvdsl.costs.weights import format_of
 from kvdsl.formulas import Term, assumed, counted, formula, greatest, total
 from kvdsl.placement.placement import Placement, Stage
+from kvdsl.placement.shares import spread
 from kvdsl.placement.tensors import active
 from kvdsl.spec.formats import Format
 from kvdsl.spec.hardware import Device
@@ -171,16 +172,12 @@ def _tokens_met(placement: Placement, module: str) -> Fraction:
     """How many DP ranks' tokens a rank of a module's mesh works on."""
     degrees = placement.degrees
     have = degrees.attention.dp
-    copies = {
-        "attention": have,
-        "indexer": have,
-        "ffn": degrees.ffn.dp,
-        "router": degrees.ffn.dp,
-        "shared_experts": degrees.shared.dp,
-        "routed_experts": 1,
-        "head": degrees.vocab.dp,
-    }
-    return Fraction(have, copies.get(module, have))
+    if module in ("attention", "indexer", "state_mixer"):
+        return Fraction(1)
+    if module == "routed_experts":
+        return Fraction(have)
+    # Where there are more copies than DP ranks, each works on a part of a rank's tokens.
+    return Fraction(have, spread(module, degrees, placement.subject.engine).dp)
 
 
 def _peak(device: Device, form: Format) -> Term | None:

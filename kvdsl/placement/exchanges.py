@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kvdsl.placement.degrees import Degrees
+from kvdsl.placement.shares import Spread, spread
 from kvdsl.placement.topology import Reach
+from kvdsl.spec.engine import Engine
 from kvdsl.spec.model import Gqa, Mla, Model, Moe
 
 
@@ -53,24 +55,26 @@ class Exchange:
     extra: int = 0
 
 
-def exchanges(model: Model, degrees: Degrees, stage: int, layers: dict[str, int]) -> list[Exchange]:
+def exchanges(
+    model: Model, degrees: Degrees, engine: Engine | None, stage: int, layers: dict[str, int]
+) -> list[Exchange]:
     """All exchanges of a stage. `layers` says how many layers of it have each part."""
     found: list[Exchange] = []
     if stage == 0:
-        found.extend(_placed(e, stage, 1) for e in _embedding(model, degrees))
+        found.extend(_placed(e, stage, 1) for e in _embedding(model, degrees, engine))
     for name, count in layers.items():
         part = model.parts[name]
         if isinstance(part, Moe):
-            found.extend(_experts(model, degrees, part))
+            found.extend(_experts(model, degrees, engine, part))
         elif isinstance(part, Gqa | Mla):
             found.extend(_attention(model, degrees, part))
         elif part.form in ("gated", "plain"):
-            found.extend(_dense(model, degrees, "ffn"))
+            found.extend(_dense(model, degrees, spread("ffn", degrees, engine), "ffn"))
         else:
             found.extend(_attention_reduce(model, degrees))
         found = [_placed(e, stage, count) for e in found]
     if stage == degrees.pp - 1:
-        found.extend(_placed(e, stage, 1) for e in _head(model, degrees))
+        found.extend(_placed(e, stage, 1) for e in _head(model, degrees, engine))
     if stage < degrees.pp - 1:
         found.append(
             Exchange(
@@ -154,10 +158,9 @@ def _attention_reduce(model: Model, degrees: Degrees) -> Iterator[Exchange]:
         )
 
 
-def _dense(model: Model, degrees: Degrees, word: str) -> Iterator[Exchange]:
+def _dense(model: Model, degrees: Degrees, lies: Spread, word: str) -> Iterator[Exchange]:
     """A width-cut module: gather the requests that its copies share, reduce, scatter them back."""
-    axes = degrees.shared if word == "shared_experts" else degrees.ffn
-    yield from _shared_out(model, degrees, word, word, axes.dp, axes.tp)
+    yield from _shared_out(model, degrees, word, lies.mesh, lies.dp, lies.tp)
 
 
 def _shared_out(
@@ -218,9 +221,11 @@ def _shared_out(
         )
 
 
-def _experts(model: Model, degrees: Degrees, part: Moe) -> Iterator[Exchange]:
+def _experts(
+    model: Model, degrees: Degrees, engine: Engine | None, part: Moe
+) -> Iterator[Exchange]:
     e, have = degrees.experts, degrees.attention.dp
-    shared = degrees.shared
+    shared = spread("shared_experts", degrees, engine)
     if have == 1:
         # Every rank has all tokens: each runs its experts on them, and one sum joins it all.
         if degrees.size > 1:
@@ -234,7 +239,7 @@ def _experts(model: Model, degrees: Degrees, part: Moe) -> Iterator[Exchange]:
                 "each rank has run its experts on all tokens",
             )
         if part.shared_width and shared.tp > 1 and shared.tp != degrees.size:
-            yield from _dense(model, degrees, "shared_experts")
+            yield from _dense(model, degrees, shared, "shared_experts")
         return
     if e.ep > 1:
         sent = Fraction(part.active, degrees.attention.tp)
@@ -275,11 +280,11 @@ def _experts(model: Model, degrees: Degrees, part: Moe) -> Iterator[Exchange]:
     else:
         yield from _shared_out(model, degrees, "routed_experts", "experts", 1, e.tp)
     if part.shared_width:
-        yield from _dense(model, degrees, "shared_experts")
+        yield from _dense(model, degrees, shared, "shared_experts")
 
 
-def _embedding(model: Model, degrees: Degrees) -> Iterator[Exchange]:
-    v, have = degrees.vocab, degrees.attention.dp
+def _embedding(model: Model, degrees: Degrees, engine: Engine | None) -> Iterator[Exchange]:
+    v, have = spread("embedding", degrees, engine), degrees.attention.dp
     if v.tp == 1:
         return
     if have > v.dp:
@@ -306,7 +311,7 @@ def _embedding(model: Model, degrees: Degrees) -> Iterator[Exchange]:
     yield _one(
         "all_reduce",
         "embedding",
-        "vocab.tp",
+        f"{v.mesh}.tp",
         Fraction(have, v.dp),
         model.hidden,
         "hidden state",
@@ -314,8 +319,8 @@ def _embedding(model: Model, degrees: Degrees) -> Iterator[Exchange]:
     )
 
 
-def _head(model: Model, degrees: Degrees) -> Iterator[Exchange]:
-    v, have = degrees.vocab, degrees.attention.dp
+def _head(model: Model, degrees: Degrees, engine: Engine | None) -> Iterator[Exchange]:
+    v, have = spread("head", degrees, engine), degrees.attention.dp
     if v.tp == 1:
         return
     if have > v.dp:
@@ -331,7 +336,7 @@ def _head(model: Model, degrees: Degrees) -> Iterator[Exchange]:
     yield _one(
         "all_gather",
         "head",
-        "vocab.tp",
+        f"{v.mesh}.tp",
         max(Fraction(1), Fraction(have, v.dp)),
         model.vocab,
         "logits",

@@ -95,7 +95,8 @@ def build(subject: Subject) -> Placement:
     classes = _rank_classes(subject, replicas)
     found: list[Exchange] = []
     for stage in stages:
-        found.extend(exchanges(model, degrees, stage.number, _part_layers(subject, stage)))
+        layers = _part_layers(subject, stage)
+        found.extend(exchanges(model, degrees, subject.engine, stage.number, layers))
     axes = {(e.axis, e.stage) for e in found} | {("attention.tp", s.number) for s in stages}
     groups = _groups(subject, replicas, sorted(axes))
     holders = _holders(subject, classes, replicas)

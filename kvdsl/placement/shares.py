@@ -55,17 +55,38 @@ def shard(tensor: Tensor, layers: int, degrees: Degrees, engine: Engine | None) 
     return Shard(tensor, layers, cuts, mesh, degrees.size)
 
 
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How a width-cut module lies over a stage: in `tp` pieces on an axis of a mesh, the requests
+    shared out over `dp` parts."""
+
+    mesh: str
+    dp: int
+    tp: int
+
+
+def spread(module: str, degrees: Degrees, engine: Engine | None) -> Spread:
+    """Where a module with a width or vocabulary lies, by the layout and the engine's policy.
+    Weights and exchanges both follow from it."""
+    policy = _policy(engine, module)
+    attention = degrees.attention
+    if policy == "copy":
+        # Every device has all of it and works on the requests of its own DP rank.
+        return Spread("stage", attention.dp, 1)
+    if policy == "attention":
+        return Spread("attention", attention.dp, attention.tp)
+    if module in ("embedding", "head"):
+        return Spread("vocab", degrees.vocab.dp, degrees.vocab.tp)
+    if module == "shared_experts":
+        return Spread("shared_experts", degrees.shared.dp, degrees.shared.tp)
+    return Spread("ffn", degrees.ffn.dp, degrees.ffn.tp)
+
+
 def _cuts(tensor: Tensor, degrees: Degrees, engine: Engine | None) -> tuple[str, tuple[Cut, ...]]:
     attention = degrees.attention
     module, cut = tensor.module, tensor.cut
     if module == "tower":
         return "stage", () if cut == "copy" else (Cut("tower", None, "stage", degrees.size),)
-    if module in ("embedding", "head"):
-        policy = _policy(engine, module)
-        if policy == "attention":
-            return "attention", (Cut(cut, None, "attention.tp", attention.tp),)
-        width = Cut(cut, None, "vocab.tp", degrees.vocab.tp)
-        return "vocab", () if policy == "copy" else (width,)
     if module in ("attention", "state_mixer"):
         return "attention", _attention_cuts(tensor, degrees, engine)
     if module == "indexer":
@@ -73,15 +94,10 @@ def _cuts(tensor: Tensor, degrees: Degrees, engine: Engine | None) -> tuple[str,
         return "attention", (Cut(cut, None, "attention.tp", attention.tp),) if split else ()
     if module == "routed_experts":
         return "experts", _expert_cuts(tensor, degrees)
-    policy = _policy(engine, module)
-    if policy == "copy":
-        return "ffn", ()
-    if policy == "attention":
-        return "attention", (Cut(cut, None, "attention.tp", attention.tp),)
-    axes, name = (degrees.ffn, "ffn")
-    if module == "shared_experts":
-        axes, name = degrees.shared, "shared_experts"
-    return name, (Cut(cut, None, f"{name}.tp", axes.tp),)
+    lies = spread(module, degrees, engine)
+    if lies.mesh == "stage":
+        return "stage", ()
+    return lies.mesh, (Cut(cut, None, f"{lies.mesh}.tp", lies.tp),)
 
 
 def _policy(engine: Engine | None, module: str) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from kvdsl.costs import cache
+from kvdsl.costs import cache, memory
 from kvdsl.costs.estimate import Estimate, memory_estimate
 from kvdsl.placement.degrees import uniform
 from kvdsl.spec.model import Mla
@@ -52,6 +52,7 @@ def _mistakes(
     yield from _other_cuts(name, found)
     yield from _divided(name, found)
     yield from _pooled(name, found)
+    yield from _summed(name, found)
     yield from _without_rope(name, found)
     yield from _gibibytes(name, found)
 
@@ -60,11 +61,19 @@ def _value(found: Estimate, name: str) -> Fraction:
     return Fraction(found.values[name].value)
 
 
+def _token(found: Estimate) -> Fraction:
+    """Bytes of a token on the device whose room ends first."""
+    return Fraction(memory.fullest(found.ledgers).token.value)
+
+
 def _other_cuts(name: str, found: Estimate) -> Iterator[Mistake]:
     """The same devices as fewer ranks and more stages: TP=16 claimed with TP=8 x PP=2's figure."""
     if not name.startswith(("kv.", "memory.")):
         return
     degrees, layers = found.subject.degrees, found.subject.model.layers
+    if degrees.stage_layers is not None:
+        even = memory_estimate(found.subject.under(degrees.with_stages(degrees.pp)))
+        yield Mistake("it is the figure of even stages", _value(even, name))
     ways = [k for k in range(2, degrees.size + 1) if degrees.size % k == 0][:NEIGHBOURS]
     for k in ways:
         if degrees.pp * k > layers:
@@ -90,12 +99,19 @@ def _divided(name: str, found: Estimate) -> Iterator[Mistake]:
         yield Mistake(text, Fraction(room * ranks // logical * degrees.replicas))
 
 
+def _summed(name: str, found: Estimate) -> Iterator[Mistake]:
+    """The sum over all holders, claimed of one."""
+    if name == "kv.tokens_per_rank":
+        holders = found.subject.degrees.holders
+        yield Mistake(f"it sums {holders} ranks; this asks one", _value(found, "kv.tokens"))
+
+
 def _pooled(name: str, found: Estimate) -> Iterator[Mistake]:
     """One floor over the bytes of all holders."""
     if name not in ("kv.tokens", "kv.sequences"):
         return
     holders = found.subject.degrees.holders
-    room, token = _value(found, "memory.kv"), Fraction(found.ledgers[0].token.value)
+    room, token = _value(found, "memory.kv"), _token(found)
     if not token or holders == 1:
         return
     pooled = holders * room / token
@@ -124,7 +140,7 @@ def _gibibytes(name: str, found: Estimate) -> Iterator[Mistake]:
     if name in ("memory.kv", "memory.weights", "memory.reserve"):
         yield Mistake("it reads GB as GiB, 7.4 % apart", _value(found, name) * GIB_OVER_GB)
         yield Mistake("it reads GiB as GB, 7.4 % apart", _value(found, name) / GIB_OVER_GB)
-    token = Fraction(found.ledgers[0].token.value)
+    token = _token(found)
     if name != "kv.tokens" or not token:
         return
     holders = found.subject.degrees.holders
@@ -133,7 +149,7 @@ def _gibibytes(name: str, found: Estimate) -> Iterator[Mistake]:
         "it reads the room in GB as GiB, 7.4 % apart",
         Fraction(room * GIB_OVER_GB // token * holders),
     )
-    usable = Fraction(found.ledgers[0].usable.value)
+    usable = Fraction(memory.fullest(found.ledgers).usable.value)
     yield Mistake(
         "it takes the device's memory in GB for GiB, 7.4 % apart before weights are subtracted",
         Fraction((room + usable * (GIB_OVER_GB - 1)) // token * holders),

@@ -52,10 +52,12 @@ class Budget(Block):
 class Draft(Block):
     method: Annotated[
         Literal["mtp", "eagle", "model", "ngram"], Word(("mtp", "eagle", "model", "ngram"))
-    ]
-    model: Annotated[Model | None, Referred(("model",))] = None
-    layers: Number | None = None
-    tokens: Positive = 1
+    ] = Field(description="how tokens are drafted")
+    model: Annotated[Model | None, Referred(("model",))] = Field(
+        default=None, description="of the method `model` or `eagle`"
+    )
+    layers: Number | None = Field(default=None, description="of the draft")
+    tokens: Positive = Field(default=1, description="drafted in a step")
     acceptance: Share | None = Field(
         default=None, description="of a token whose forerunner was accepted"
     )
@@ -67,7 +69,9 @@ class Transfer(Block):
     format: Annotated[Format | None, Referred(("format",))] = Field(
         default=None, description="that of kv unless given"
     )
-    overlap: Annotated[Literal["none", "layerwise"], Word(("none", "layerwise"))] = "none"
+    overlap: Annotated[Literal["none", "layerwise"], Word(("none", "layerwise"))] = Field(
+        default="none", description="layerwise: blocks leave while later layers are computed"
+    )
     exact: Yes = Field(default=False, description="only lossless formats")
 
 
@@ -80,8 +84,10 @@ class Rate(Block):
 
 class TierUse(Block):
     name: str = ""
-    tier: Annotated[Tier, Referred(("tier",))]
-    capacity: Annotated[Rate, PerScope(units.BYTES, ("device", "node", "rack", "cluster"))]
+    tier: Annotated[Tier, Referred(("tier",))] = Field(description="what it is")
+    capacity: Annotated[Rate, PerScope(units.BYTES, ("device", "node", "rack", "cluster"))] = Field(
+        description="must say per what"
+    )
 
 
 class Requirement(Block):
@@ -133,51 +139,96 @@ class Pool(Block):
     deployment', and in the deployment 'not said'."""
 
     name: str = ""
-    role: Annotated[Role, Word(("prefill", "decode", "both"))] = "both"
+    role: Annotated[Role, Word(("prefill", "decode", "both"))] = Field(
+        default="both", description="what its devices do; its name, if that is one of these"
+    )
     share: Share | None = Field(default=None, description="of requests")
-    model: Annotated[Model | None, Referred(("model",))] = None
-    layout: Annotated[Layout | None, Referred(("layout",))] = None
-    workload: Annotated[Workload | None, Referred(("workload",))] = None
-    on: Annotated[Selection | None, Selected()] = None
-    weights: Formats = None
-    kv: Formats = None
-    activations: Formats = None
-    engine: Annotated[Engine | None, Referred(("engine",))] = None
-    replicas: Positive | None = None
-    budget: Annotated[Budget | None, Nested()] = None
-    limits: Annotated[Limits | None, Nested()] = None
-    draft: Annotated[Draft | None, Nested()] = None
+    model: Annotated[Model | None, Referred(("model",))] = Field(
+        default=None, description="what is served"
+    )
+    layout: Annotated[Layout | None, Referred(("layout",))] = Field(
+        default=None, description="how it is cut over the devices"
+    )
+    workload: Annotated[Workload | None, Referred(("workload",))] = Field(
+        default=None, description="what is asked of it"
+    )
+    on: Annotated[Selection | None, Selected()] = Field(
+        default=None, description="where it runs; nothing joins the N of `N x`"
+    )
+    weights: Formats = Field(default=None, description="of the model")
+    kv: Formats = Field(default=None, description="of the cache")
+    activations: Formats = Field(default=None, description="of hidden states; bf16 unless given")
+    engine: Annotated[Engine | None, Referred(("engine",))] = Field(
+        default=None, description="what serves it; without one everything divides exactly"
+    )
+    replicas: Positive | None = Field(
+        default=None, description="whole copies; here or in the layout"
+    )
+    budget: Annotated[Budget | None, Nested()] = Field(
+        default=None, description="what of the memory may be used, and for what"
+    )
+    limits: Annotated[Limits | None, Nested()] = Field(
+        default=None, description="the engine's unless given"
+    )
+    draft: Annotated[Draft | None, Nested()] = Field(
+        default=None, description="speculative decoding"
+    )
 
 
 class Deployment(Declaration):
     """The resolver leaves in `pools` one complete pool at the least: without `pool` blocks it is
     one of role `both` and an empty name. What a pool does not say it has from the deployment."""
 
-    pools: Annotated[dict[str, Pool], Special()] = Field(default_factory=dict)
+    pools: Annotated[dict[str, Pool], Special()] = Field(
+        default_factory=dict,
+        description="devices apart, with any of the above; else the deployment's holds",
+    )
     time: Annotated[Literal["ideal", "fitted"] | None, Word(("ideal", "fitted"))] = Field(
         default=None, description="fitted with an engine, else ideal"
     )
-    transfer: Annotated[Transfer | None, Nested()] = None
-    tiers: Annotated[dict[str, TierUse], Special()] = Field(default_factory=dict)
+    transfer: Annotated[Transfer | None, Nested()] = Field(
+        default=None, description="how a request's cache goes from prefill to decode"
+    )
+    tiers: Annotated[dict[str, TierUse], Special()] = Field(
+        default_factory=dict, description="memory below the devices', nearest first"
+    )
     price: Annotated[
         Rate | None, PerScope(units.MONEY_RATE, ("device", "node", "rack", "cluster"))
     ] = Field(default=None, description="the catalog's unless given")
-    requirements: Annotated[tuple[Requirement, ...], Special()] = ()
-    waivers: Annotated[tuple[Waiver, ...], Special()] = ()
-    compare: Annotated[tuple[Layout, ...], Special()] = ()
-    sweeps: Annotated[tuple[Sweep, ...], Special()] = ()
-    search: Annotated[Search | None, Special()] = None
+    requirements: Annotated[tuple[Requirement, ...], Special()] = Field(
+        default=(),
+        description="what must hold, or should: a failed `expect` only warns",
+    )
+    waivers: Annotated[tuple[Waiver, ...], Special()] = Field(
+        default=(), description="silences a finding here; one itself if it silences none"
+    )
+    compare: Annotated[tuple[Layout, ...], Special()] = Field(
+        default=(), description="the same under other layouts"
+    )
+    sweeps: Annotated[tuple[Sweep, ...], Special()] = Field(
+        default=(), description="all combinations of the values"
+    )
+    search: Annotated[Search | None, Special()] = Field(
+        default=None, description="layouts within the requirements, the best first"
+    )
 
 
 class Fleet(Declaration):
-    deployments: Annotated[tuple[Deployment, ...], Listed(Referred(("deployment",)))]
+    deployments: Annotated[tuple[Deployment, ...], Listed(Referred(("deployment",)))] = Field(
+        description="on the same hardware, no device in two"
+    )
     price: Annotated[
         Rate | None, PerScope(units.MONEY_RATE, ("device", "node", "rack", "cluster"))
-    ] = None
-    requirements: Annotated[tuple[Requirement, ...], Special()] = ()
+    ] = Field(default=None, description="the catalog's unless given")
+    requirements: Annotated[tuple[Requirement, ...], Special()] = Field(
+        default=(),
+        description="on sums (`gpus`, `power`, `cost.per_hour`) or `deployments.NAME.VALUE`",
+    )
 
 
 class Policy(Declaration):
     """Holds for all that is checked with it."""
 
-    requirements: Annotated[tuple[Requirement, ...], Special()] = ()
+    requirements: Annotated[tuple[Requirement, ...], Special()] = Field(
+        default=(), description="no `allow` waives one"
+    )

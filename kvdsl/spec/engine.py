@@ -28,10 +28,10 @@ Shared = Annotated[Sharing, Word(SHARING)]
 class Overhead(Block):
     """Bytes a device that are neither weights nor cache."""
 
-    activations: Bytes = 0
-    graphs: Bytes = 0
-    communication: Bytes = 0
-    other: Bytes = 0
+    activations: Bytes = Field(default=0, description="of a step at its limits")
+    graphs: Bytes = Field(default=0, description="captured graphs")
+    communication: Bytes = Field(default=0, description="communicators' buffers")
+    other: Bytes = Field(default=0, description="all else")
 
 
 class Limits(Block):
@@ -52,15 +52,17 @@ class Engine(Declaration):
     capacity: Annotated[Literal["sold", "reported"], Word(("sold", "reported"))] = Field(
         default="sold", description="the device's figure"
     )
-    embedding: Shared = "split"
-    head: Shared = "split"
-    ffn: Shared = "split"
-    shared_experts: Shared = "split"
-    norms: Shared = "split"
-    router: Shared = "split"
-    latent_projections: Shared = "split"
-    indexer: Shared = "split"
-    index_cache: Shared = "split"
+    embedding: Shared = Field(
+        default="split", description="over the stage, on every device, or as attention"
+    )
+    head: Shared = Field(default="split", description="likewise")
+    ffn: Shared = Field(default="split", description="likewise")
+    shared_experts: Shared = Field(default="split", description="likewise")
+    norms: Shared = Field(default="split", description="likewise")
+    router: Shared = Field(default="split", description="likewise")
+    latent_projections: Shared = Field(default="split", description="likewise")
+    indexer: Shared = Field(default="split", description="likewise")
+    index_cache: Shared = Field(default="split", description="likewise")
     cp_weights: Annotated[Literal["split", "copy"], Word(("split", "copy"))] = Field(
         default="copy", description="attention weights over cp"
     )
@@ -83,9 +85,11 @@ class Engine(Declaration):
     limits: Annotated[Limits | None, Nested()] = Field(
         default=None, description="if a deployment says nothing"
     )
-    absorbed_copies: Yes = False
-    vocab_pad: Positive = 1
-    expert_pad: Positive = 1
+    absorbed_copies: Yes = Field(
+        default=False, description="MLA keeps its absorbed matrices beside the weights"
+    )
+    vocab_pad: Positive = Field(default=1, description="vocabulary rows are padded to a multiple")
+    expert_pad: Positive = Field(default=1, description="an expert's width is padded to a multiple")
     overhead: Annotated[Overhead | None, Nested()] = Field(
         default=None, description="bytes a device"
     )

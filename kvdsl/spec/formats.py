@@ -90,7 +90,10 @@ class Recipe(Declaration):
     """A format for each module of the weights or component of the cache: the narrowest line wins
     (layers, then part, then module or component, then default)."""
 
-    lines: Annotated[tuple[RecipeLine, ...], Special()] = ()
+    lines: Annotated[tuple[RecipeLine, ...], Special()] = Field(
+        default=(),
+        description="the format of a module, component or part, of some layers, or of all else",
+    )
 
     @property
     def uniform(self) -> Format | None:

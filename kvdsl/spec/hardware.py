@@ -38,8 +38,8 @@ class Device(Declaration):
     reported: PositiveBytes | None = Field(default=None, description="as the driver says")
     bandwidth: ByteRate = Field(description="of that memory")
     compute: Peaks = Field(default_factory=dict, description="dense peaks by number format; native")
-    power: Watts | None = None
-    price: MoneyRate | None = None
+    power: Watts | None = Field(default=None, description="at full load")
+    price: MoneyRate | None = Field(default=None, description="of one")
 
 
 class Link(Declaration):
@@ -107,7 +107,9 @@ class Node(Declaration):
     drives: Annotated[tuple[ManyTiers, ...], Counted("tier")] = Field(
         default=(), description="in all; shared out evenly to devices"
     )
-    host: Annotated[Host | None, Nested()] = None
+    host: Annotated[Host | None, Nested()] = Field(
+        default=None, description="its processors and their memory"
+    )
     power: Watts | None = Field(default=None, description="its devices' sum unless given")
     price: MoneyRate | None = Field(default=None, description="its devices' sum unless given")
 
@@ -118,13 +120,13 @@ class ManyNodes(Block):
 
 
 class Rack(Declaration):
-    nodes: Annotated[tuple[ManyNodes, ...], Counted("node")]
+    nodes: Annotated[tuple[ManyNodes, ...], Counted("node")] = Field(description="in order")
     scale_up: Annotated[Domain | None, Nested()] = Field(
         default=None, description="over all devices"
     )
     bridge: Annotated[Domain | None, Nested()] = Field(default=None, description="over all devices")
-    power: Watts | None = None
-    price: MoneyRate | None = None
+    power: Watts | None = Field(default=None, description="its nodes' sum unless given")
+    price: MoneyRate | None = Field(default=None, description="its nodes' sum unless given")
 
 
 class ManyRacks(Block):
@@ -135,8 +137,10 @@ class ManyRacks(Block):
 class Fabric(Block):
     """What joins nodes, racks or clusters."""
 
-    link: Annotated[Link, Referred(("link",))]
-    shape: Annotated[FabricShape, Word(FABRIC_SHAPES)] = "switch"
+    link: Annotated[Link, Referred(("link",))] = Field(description="of a NIC into it")
+    shape: Annotated[FabricShape, Word(FABRIC_SHAPES)] = Field(
+        default="switch", description="rail: NIC k of all nodes in switch k"
+    )
     oversubscription: Annotated[Exact, Ratio(least=Fraction(1), most=None)] = Field(
         default=1, description="of the spine; 1 is none"
     )
@@ -144,14 +148,20 @@ class Fabric(Block):
 
 
 class Cluster(Declaration):
-    nodes: Annotated[tuple[ManyNodes, ...], Counted("node")] = ()
-    racks: Annotated[tuple[ManyRacks, ...], Counted("rack")] = ()
-    clusters: Annotated[tuple[ManyClusters, ...], Counted("cluster")] = ()
+    nodes: Annotated[tuple[ManyNodes, ...], Counted("node")] = Field(
+        default=(), description="in order"
+    )
+    racks: Annotated[tuple[ManyRacks, ...], Counted("rack")] = Field(
+        default=(), description="in order, behind the nodes"
+    )
+    clusters: Annotated[tuple[ManyClusters, ...], Counted("cluster")] = Field(
+        default=(), description="in order, behind the racks"
+    )
     fabric: Annotated[Fabric | None, Nested(), Referred(("link",), "link", ("link",))] = Field(
         default=None, description="a link, or a block"
     )
-    power: Watts | None = None
-    price: MoneyRate | None = None
+    power: Watts | None = Field(default=None, description="its parts' sum unless given")
+    price: MoneyRate | None = Field(default=None, description="its parts' sum unless given")
 
 
 class ManyClusters(Block):

@@ -50,11 +50,21 @@ class Layout(Declaration):
     tp: Positive | None = Field(default=None, description="S, the devices of a stage")
     pp: Positive = Field(default=1, description="stages")
     stages: Numbers | None = Field(default=None, description="layers in each; even unless given")
-    attention: Annotated[AttentionLayout | None, Nested()] = None
-    ffn: Annotated[WidthLayout | None, Nested()] = None
-    shared_experts: Annotated[WidthLayout | None, Nested()] = None
-    vocab: Annotated[WidthLayout | None, Nested()] = None
-    experts: Annotated[ExpertLayout | None, Nested()] = None
+    attention: Annotated[AttentionLayout | None, Nested()] = Field(
+        default=None, description="how attention and its cache are cut"
+    )
+    ffn: Annotated[WidthLayout | None, Nested()] = Field(
+        default=None, description="how the dense feed-forward is cut; norms and router go with it"
+    )
+    shared_experts: Annotated[WidthLayout | None, Nested()] = Field(
+        default=None, description="how shared experts are cut; as ffn unless given"
+    )
+    vocab: Annotated[WidthLayout | None, Nested()] = Field(
+        default=None, description="how embedding and head are cut"
+    )
+    experts: Annotated[ExpertLayout | None, Nested()] = Field(
+        default=None, description="how routed experts are cut"
+    )
     replicas: Positive = Field(default=1, description="whole copies")
     order: Annotated[tuple[str, ...], Listed(Word(AXES))] = Field(
         default=("replicas", "pp", "dp", "cp", "pcp", "tp"), description="outermost first"

@@ -117,55 +117,61 @@ class SharedCache(Part):
     of: Annotated[str, Word()] = Field(description="the part whose cache is read")
     query_heads: Positive = Field(description="query heads")
     head_dim: Positive | None = Field(default=None, description="as in that part unless given")
-    bias: Annotated[tuple[Projection, ...], Listed(Word(("q", "o")))] = Field(default=())
-    qk_norm: Annotated[QueryNorm, Word(("none", "per_head", "full"))] = "none"
-    output_gate: Annotated[OutputGate, Word(("none", "per_head", "per_element"))] = "none"
-    sinks: Yes = False
+    bias: Annotated[tuple[Projection, ...], Listed(Word(("q", "o")))] = Field(
+        default=(), description="projections that have a bias"
+    )
+    qk_norm: Annotated[QueryNorm, Word(("none", "per_head", "full"))] = Field(
+        default="none", description="as in gqa"
+    )
+    output_gate: Annotated[OutputGate, Word(("none", "per_head", "per_element"))] = Field(
+        default="none", description="as in gqa"
+    )
+    sinks: Yes = Field(default=False, description="one parameter a query head")
 
 
 class GatedDelta(Part):
     form: Literal["gated_delta"] = "gated_delta"
-    key_heads: Positive
-    value_heads: Positive
-    key_dim: Positive
-    value_dim: Positive
-    conv: Positive
+    key_heads: Positive = Field(description="key heads of the state")
+    value_heads: Positive = Field(description="value heads of the state")
+    key_dim: Positive = Field(description="width of a key head")
+    value_dim: Positive = Field(description="width of a value head")
+    conv: Positive = Field(description="width of the kernel")
 
 
 class Kda(Part):
     form: Literal["kda"] = "kda"
-    heads: Positive
-    head_dim: Positive
-    conv: Positive
+    heads: Positive = Field(description="heads of the state")
+    head_dim: Positive = Field(description="width of a head")
+    conv: Positive = Field(description="width of the kernel")
 
 
 class Lightning(Part):
     form: Literal["lightning"] = "lightning"
-    heads: Positive
-    head_dim: Positive
+    heads: Positive = Field(description="heads of the state")
+    head_dim: Positive = Field(description="width of a head")
 
 
 class Mamba1(Part):
     form: Literal["mamba1"] = "mamba1"
-    inner: Positive
-    state: Positive
-    conv: Positive
-    dt_rank: Positive
+    inner: Positive = Field(description="inner width")
+    state: Positive = Field(description="values of state an inner channel")
+    conv: Positive = Field(description="width of the kernel")
+    dt_rank: Positive = Field(description="rank of the step")
 
 
 class Mamba2(Part):
     form: Literal["mamba2"] = "mamba2"
-    heads: Positive
-    head_dim: Positive
-    groups: Positive
-    state: Positive
-    conv: Positive
+    heads: Positive = Field(description="heads of the state")
+    head_dim: Positive = Field(description="width of a head")
+    groups: Positive = Field(description="groups that share their keys and queries")
+    state: Positive = Field(description="values of state a channel")
+    conv: Positive = Field(description="width of the kernel")
 
 
 class ShortConv(Part):
     form: Literal["short_conv"] = "short_conv"
-    width: Positive
-    conv: Positive
+    width: Positive = Field(description="channels")
+    conv: Positive = Field(description="width of the kernel")
 
 
 class Gated(Part):
@@ -291,12 +297,16 @@ class Model(Declaration):
         default=None,
         description="norms of width hidden a layer; as many as it has parts unless given",
     )
-    parts: Annotated[dict[str, AnyPart], Special()] = Field(default_factory=dict)
+    parts: Annotated[dict[str, AnyPart], Special()] = Field(
+        default_factory=dict, description="a part of the layers, by its name"
+    )
     stack: Annotated[tuple[Run, ...], Special()] = Field(description="the layers, in order")
     mtp: Annotated[tuple[Run, ...], Special()] = Field(
         default=(), description="draft layers, counted apart"
     )
-    towers: Annotated[dict[str, Tower], Special()] = Field(default_factory=dict)
+    towers: Annotated[dict[str, Tower], Special()] = Field(
+        default_factory=dict, description="an encoder beside the language model, counted apart"
+    )
     extra: Number = Field(default=0, description="parameters here that no attribute names")
 
     @property

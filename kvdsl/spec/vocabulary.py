@@ -59,7 +59,7 @@ _TERMS = (
 
 VOCABULARY: Mapping[str, Term] = MappingProxyType({term.name: term for term in _TERMS})
 
-_PATTERNS = (
+PATTERNS = (
     (re.compile(r"tier\.\w+\.tokens"), Term("tier.NAME.tokens", units.TOKENS, "held by a tier")),
     (
         re.compile(r"tier\.\w+\.load_time"),
@@ -101,7 +101,7 @@ def asked(name: str) -> Dimension | None:
         return VOCABULARY[name].dimension
     if name in INPUTS:
         return INPUTS[name]
-    for pattern, term in _PATTERNS:
+    for pattern, term in PATTERNS:
         if pattern.fullmatch(name):
             return term.dimension
     pool = re.fullmatch(r"pools\.\w+\.(.+)", name)

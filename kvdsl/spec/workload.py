@@ -20,9 +20,9 @@ from kvdsl.spec.slots import (
 class RequestClass(Block):
     name: str = ""
     share: Share = Field(description="of requests")
-    prompt: PositiveTokens | None = None
-    output: Tokens | None = None
-    context: PositiveTokens | None = None
+    prompt: PositiveTokens | None = Field(default=None, description="of its requests")
+    output: Tokens | None = Field(default=None, description="of its requests")
+    context: PositiveTokens | None = Field(default=None, description="instead of both")
 
 
 class Workload(Declaration):
@@ -35,7 +35,9 @@ class Workload(Declaration):
     rate: RequestRate | None = Field(default=None, description="arriving, in all")
     prefix_hits: Share = Field(default=0, description="of prompt tokens, found in a cache")
     prefix_common: Tokens = Field(default=0, description="a prefix of all, stored once a rank")
-    classes: Annotated[dict[str, RequestClass], Special()] = Field(default_factory=dict)
+    classes: Annotated[dict[str, RequestClass], Special()] = Field(
+        default_factory=dict, description="a share of the requests, with lengths of its own"
+    )
 
     @property
     def held(self) -> int:

@@ -71,6 +71,14 @@ PARAMETERS = answers(
 # --- bytes a token -----------------------------------------------------------------------------
 
 
+def scores() -> Fraction:
+    """Bytes that an exact split of the latent reduces, a cached token and layer."""
+    plan = DEEPSEEK.plan("tp8_split")
+    cached = number("tp8_split", "workload.concurrency") * number("tp8_split", "workload.context")
+    step = quantity(plan, "KV112", "scores a step")
+    return Fraction(step.value) / cached / int(SHAPE["layers"])
+
+
 BYTES = answers(
     "mla-dsv3-bytes",
     spec={
@@ -83,6 +91,7 @@ BYTES = answers(
             / number("llama_70b", "kv.bytes_per_token_per_gpu")
         ),
     },
+    terms={"score_bytes_per_token_layer_fp32_128_heads": scores},
     formula={
         # What the document refuses: 576 columns as if they were heads. No layout gives it: a
         # latent that is split still has its rope key on every rank.

@@ -24,6 +24,7 @@ FOUND: Mapping[str, str] = {
     "diag-mla-tp8": "mla_tp8",
     "diag-mla-tp8-batch1": "mla_tp8_batch1",
     "diag-dp8-six": "dp8_six",
+    "diag-latent-512": "latent_512",
     "diag-70b-one-gpu-int4kv": "one_gpu_int4_kv",
     "diag-dp-relief": "dp_relief",
     "diag-32-2-claims": "claim_32_2",
@@ -141,6 +142,13 @@ def test_six_requests_leave_two_of_eight_ranks_idle() -> None:
     step = gain(told, "decode.tpot")
     assert step.after.value < step.before.value
     assert "81,210 tok" in told.flips
+
+
+def test_a_latent_of_512_values_shows_what_its_rope_key_adds() -> None:
+    plan = FAULTS.plan("latent_512")
+    assert finding(plan, "KV113").severity is Severity.ERROR
+    assert quantity(plan, "KV113", "without a rope key").value == 62_464
+    assert quantity(plan, "KV113", "with one").value == 70_272
 
 
 def test_weights_past_the_memory_are_never_told_to_compress_the_cache() -> None:

@@ -10,9 +10,6 @@ from tests.known.published import Key, Spec
 _BACKEND = "needs the number of ranks that a token's experts reach, by exchange backend (KV122)"
 
 WAITING: Mapping[Key, str] = {
-    ("mla-dsv3-bytes", "score_bytes_per_token_layer_fp32_128_heads"): (
-        "an exact split of the latent places no reduction of scores yet (KV112)"
-    ),
     ("ep-backend-volume", "ranks_reached_ep8"): _BACKEND,
     ("ep-backend-volume", "ranks_reached_ep16"): _BACKEND,
     ("ep-backend-volume", "ranks_reached_ep64"): _BACKEND,
@@ -21,8 +18,6 @@ WAITING: Mapping[Key, str] = {
 }
 
 WAITING_DIAGNOSTICS: Mapping[str, str] = {
-    "diag-latent-512": "no rule says yet that a latent cache lacks its rope key (KV113); a claim "
-    "without the key is refused (KV146)",
     "diag-gib": "no rule doubts yet whether GB or GiB was meant (KV140); a claim that mixes them "
     "is refused (KV146)",
     "diag-short-output-disagg": "no rule weighs yet a transfer against what disaggregation saves "

@@ -1,0 +1,186 @@
+"""The kinds in the order that the reference tells them, and the blocks that stand in each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from kvdsl.reference.markdown import code
+from kvdsl.spec.declaration import Block
+from kvdsl.spec.deployment import (
+    Budget,
+    Deployment,
+    Draft,
+    Fleet,
+    Policy,
+    Pool,
+    TierUse,
+    Transfer,
+)
+from kvdsl.spec.engine import Engine, Limits, Overhead
+from kvdsl.spec.formats import Format, Recipe
+from kvdsl.spec.hardware import Cluster, Device, Domain, Fabric, Host, Link, Node, Rack, Tier
+from kvdsl.spec.layout import AttentionLayout, ExpertLayout, Layout, WidthLayout
+from kvdsl.spec.model import (
+    FORMS,
+    Compression,
+    Gqa,
+    Indexer,
+    Layer,
+    Mla,
+    Model,
+    Moe,
+    SharedCache,
+    Softmax,
+    Tower,
+)
+from kvdsl.spec.workload import RequestClass, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table of attributes: of the kind itself (no title), or of a block in it."""
+
+    title: str
+    model: type[Block]
+    note: str = ""
+    without: frozenset[str] = frozenset()
+
+
+_SOFTMAX = frozenset(Softmax.model_fields)
+_EXTRA = frozenset({"extra"})
+
+
+def _forms() -> tuple[Section, ...]:
+    """The forms of parts that are told by their own attributes alone."""
+    every = {name: form for forms in FORMS.values() for name, form in forms.items()}
+    told = (Gqa, Mla, SharedCache, Moe)
+    return tuple(
+        Section(code(name), form, _doc(form), _EXTRA)
+        for name, form in every.items()
+        if form not in told
+    )
+
+
+def _doc(model: type[Block]) -> str:
+    """The model's own docstring (a class without one has that of its base)."""
+    return " ".join((model.__dict__.get("__doc__") or "").split())
+
+
+def _section(title: str, model: type[Block], without: frozenset[str] = frozenset()) -> Section:
+    return Section(title, model, _doc(model), without)
+
+
+_MODEL = (
+    Section("", Model),
+    Section(
+        "attention `gqa` and `mla`",
+        Softmax,
+        "Attention whose cache grows with each token; what both forms take:",
+    ),
+    _section("`gqa`, beside these", Gqa, _SOFTMAX),
+    _section("`mla`, beside these", Mla, _SOFTMAX),
+    _section("`indexer`", Indexer),
+    _section("`compress`", Compression),
+    _section("`shared`", SharedCache, _EXTRA),
+    _section("`moe`", Moe, _EXTRA),
+    *_forms(),
+    Section("`layer`", Layer, "In a `stack`, `mtp` or `pattern`: `3 x layer { latent; dense }`."),
+    _section("`tower`", Tower),
+)
+
+_LAYOUT = (
+    "The devices of a stage are `tp`, or else the product of the axes of each written block; all "
+    "must agree. In a block that writes an axis the others are 1; a module without a block is cut "
+    "by `tp` over the whole stage."
+)
+_POOL = (
+    "Of the deployment, or of one of its pools. `model`, `layout`, `workload`, `on`, `weights` and "
+    "`kv` must be given, here or in every pool."
+)
+
+KINDS: Mapping[str, tuple[str, tuple[Section, ...]]] = MappingProxyType(
+    {
+        "model": ("a language model as a checkpoint stores it", _MODEL),
+        "device": ("one GPU", (Section("", Device),)),
+        "link": ("one link between two ends", (Section("", Link),)),
+        "node": (
+            "one machine, never a rack",
+            (
+                Section("", Node),
+                _section("`scale_up`, `bridge`", Domain),
+                _section("`host`", Host),
+            ),
+        ),
+        "rack": ("nodes side by side, joined or not", (Section("", Rack),)),
+        "cluster": (
+            "nodes, racks or clusters, and what joins them",
+            (Section("", Cluster), _section("`fabric`", Fabric)),
+        ),
+        "format": ("how a number is stored", (Section("", Format),)),
+        "recipe": ("a format for each module or component", (Section("", Recipe),)),
+        "tier": ("memory below the devices'", (Section("", Tier),)),
+        "engine": (
+            "how one version of a serving engine budgets, shards and refuses",
+            (
+                Section("", Engine),
+                _section("`overhead`", Overhead),
+                _section("`limits`", Limits),
+            ),
+        ),
+        "layout": (
+            "how a model is cut over devices",
+            (
+                Section("", Layout, _LAYOUT),
+                _section("`attention`", AttentionLayout),
+                _section("`ffn`, `shared_experts`, `vocab`", WidthLayout),
+                _section("`experts`", ExpertLayout),
+            ),
+        ),
+        "workload": (
+            "how long requests are, and how many",
+            (Section("", Workload), _section("`class`", RequestClass)),
+        ),
+        "deployment": (
+            "a model on hardware, under a layout, for a workload",
+            (
+                Section("", Pool, _POOL),
+                Section("of the deployment alone", Deployment, "", frozenset(Pool.model_fields)),
+                _section("`budget`", Budget),
+                _section("`draft`", Draft),
+                _section("`transfer`", Transfer),
+                _section("an entry of `tiers`", TierUse),
+            ),
+        ),
+        "fleet": ("deployments on the same hardware", (Section("", Fleet),)),
+        "policy": ("requirements for all that is checked with it", (Section("", Policy),)),
+    }
+)
+
+SPECIAL: Mapping[tuple[str, str], tuple[str, str]] = MappingProxyType(
+    {
+        ("Model", "parts"): ("`attention NAME`, `ffn NAME`", "`= FORM { … }`"),
+        ("Model", "stack"): ("`stack`", "`N x layer { … }`, `N x pattern { … }`"),
+        ("Model", "mtp"): ("`mtp`", "`N x layer { … }`"),
+        ("Model", "towers"): ("`tower NAME`", "block"),
+        ("Recipe", "lines"): ("`default`, `NAME`, `layers[a..b]`", "format"),
+        ("Workload", "classes"): ("`class NAME`", "block"),
+        ("Deployment", "pools"): ("`pool NAME`", "block"),
+        ("Deployment", "tiers"): ("`tiers`", "blocks by name"),
+        ("Deployment", "requirements"): ("`require`, `expect`", "a condition"),
+        ("Deployment", "waivers"): ("`allow CODE`", '`because "…"`'),
+        ("Deployment", "compare"): ("`compare`", "layouts"),
+        ("Deployment", "sweeps"): (
+            "`sweep`, `sweep NAME`",
+            "`PATH = [values]` lines, and `show = [values]`",
+        ),
+        ("Deployment", "search"): (
+            "`search`",
+            "`axes`, `devices`, `minimize` or `maximize` a value",
+        ),
+        ("Fleet", "requirements"): ("`require`, `expect`", "a condition"),
+        ("Policy", "requirements"): ("`require`, `expect`", "a condition"),
+    }
+)
+"""Attributes that have a form of their own: how each is written, and what it takes."""

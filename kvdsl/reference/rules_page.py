@@ -1,0 +1,76 @@
+"""docs/rules.md: every planning rule with its documentation.
+
+Comes in: the rules. Goes out: a table of all, then a section each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from kvdsl.checks.findings import RULES
+from kvdsl.reference.markdown import code, document, link, spec, table
+from kvdsl.resolve.schema import KINDS
+from kvdsl.rules import Rule
+
+INTRODUCTION = """\
+What `kvdsl check` tells of a plan. An error fails the check; a warning and an info do not.
+`kvdsl rule KV101` prints a section of this page, and `allow KV108 because "…"` in a deployment
+silences a rule there. Codes below KV100 are of the [language](language.md#codes).
+
+The example of a rule has its finding. What stands under *Instead* goes on from it and has none."""
+
+DECLARATION = re.compile(rf"^({'|'.join(KINDS)}) \w+ (extends|\{{)", re.MULTILINE)
+"""Where the spec of a section starts, after its prose."""
+
+
+def page() -> str:
+    heads = ("code", "", "name", "what it checks")
+    rows = [(link(r.code, _heading(r)), r.severity.value, r.name, r.summary) for r in RULES]
+    sections = [section(r) for r in RULES]
+    return document("Rules", INTRODUCTION, table(heads, rows), *sections)
+
+
+def _heading(rule: Rule) -> str:
+    return f"{rule.code} {rule.name}"
+
+
+def section(rule: Rule) -> str:
+    return "\n\n".join(_blocks(rule))
+
+
+def _blocks(rule: Rule) -> Iterator[str]:
+    yield f"## {_heading(rule)}"
+    yield f"*{rule.severity.value.capitalize()}.* {rule.summary}"
+    for title in ("What it checks", "Why it matters"):
+        yield f"**{title}.** {_flowing(rule.section(title))}"
+    prose, example = parts(rule.section("Example"))
+    yield "**Example.**" + (f" {_flowing(prose)}" if prose else "")
+    yield spec(example, "part")
+    prose, better = parts(rule.section("Instead"))
+    yield f"**Instead.** {_flowing(prose)}"
+    if better:
+        yield spec(better, "more")
+    said = [("Flips with", _plain(rule.flips))] if rule.flips else []
+    for title, codes in (("Silences", rule.silences), ("Softens", rule.softens)):
+        if codes:
+            said.append((title, ", ".join(codes)))
+    if said:
+        yield " · ".join(f"*{title}:* {text}" for title, text in said)
+
+
+def parts(text: str) -> tuple[str, str]:
+    """A section's prose, and the spec that ends it."""
+    found = DECLARATION.search(text)
+    start = found.start() if found else len(text)
+    return text[:start].strip(), text[start:].strip()
+
+
+def _flowing(text: str) -> str:
+    """Lines of a docstring as paragraphs."""
+    return "\n\n".join(" ".join(p.split()) for p in text.split("\n\n") if p.strip())
+
+
+def _plain(template: str) -> str:
+    """A template for people: what is filled in later, in italics."""
+    return re.sub(r"\{(\w+)[^}]*\}", lambda found: code(found[1]), template)
