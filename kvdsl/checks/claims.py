@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvdsl.checks.study import Fact, Study
+from kvdsl.checks.study import Fact
 from kvdsl.diagnostics import Severity
 from kvdsl.rules import Rule, rule
 
@@ -20,7 +20,7 @@ from kvdsl.rules import Rule, rule
     notes=("{fit}", "{terms}"),
     helps=("write {value_exact}, or change what the plan says",),
 )
-def wrong_claim(study: Study) -> Iterator[Fact]:
+def wrong_claim() -> Iterator[Fact]:
     """A claimed figure that the plan does not give.
 
     What it checks
@@ -60,7 +60,7 @@ def wrong_claim(study: Study) -> Iterator[Fact]:
     label="{margin}",
     notes=("{terms}", "because {because}"),
 )
-def failed_requirement(study: Study) -> Iterator[Fact]:
+def failed_requirement() -> Iterator[Fact]:
     """A requirement that the plan does not meet.
 
     What it checks
@@ -98,7 +98,7 @@ def failed_requirement(study: Study) -> Iterator[Fact]:
     label="{margin}",
     notes=("{terms}", "because {because}"),
 )
-def failed_expectation(study: Study) -> Iterator[Fact]:
+def failed_expectation() -> Iterator[Fact]:
     """An expectation that the plan does not meet.
 
     What it checks
@@ -135,7 +135,7 @@ def failed_expectation(study: Study) -> Iterator[Fact]:
     "{names} is not answered by this plan, so {text} was not judged",
     label="{why}",
 )
-def unanswered_requirement(study: Study) -> Iterator[Fact]:
+def unanswered_requirement() -> Iterator[Fact]:
     """A requirement on a value that the plan does not have.
 
     What it checks
@@ -174,7 +174,7 @@ def unanswered_requirement(study: Study) -> Iterator[Fact]:
     label="{code} does not fire here",
     helps=("remove the line",),
 )
-def unused_allow(study: Study) -> Iterator[Fact]:
+def unused_allow() -> Iterator[Fact]:
     """A waiver that waives nothing.
 
     What it checks
@@ -210,7 +210,7 @@ def unused_allow(study: Study) -> Iterator[Fact]:
     label="not a rule that can be allowed",
     helps=("known nearby: {near}",),
 )
-def unknown_allow(study: Study) -> Iterator[Fact]:
+def unknown_allow() -> Iterator[Fact]:
     """A waiver names a rule that can be waived.
 
     What it checks
@@ -246,7 +246,7 @@ def unknown_allow(study: Study) -> Iterator[Fact]:
     label="no parameters or cache can be given",
     helps=("the spec is valid; plans for such models come with a later version",),
 )
-def uncounted_part(study: Study) -> Iterator[Fact]:
+def uncounted_part() -> Iterator[Fact]:
     """A part of the model whose parameters and cache this version does not count.
 
     What it checks
@@ -288,7 +288,7 @@ def uncounted_part(study: Study) -> Iterator[Fact]:
     "{what} does not enter the figures of this version",
     label="read and resolved, not costed",
 )
-def not_costed(study: Study) -> Iterator[Fact]:
+def not_costed() -> Iterator[Fact]:
     """A part of the deployment that this version reads but does not cost.
 
     What it checks

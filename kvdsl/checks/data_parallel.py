@@ -16,6 +16,7 @@ from kvdsl.checks.study import (
     caches_latent,
     fewest_kv_heads,
     softmax_parts,
+    whole,
 )
 from kvdsl.costs.estimate import Estimate
 from kvdsl.diagnostics import Severity
@@ -88,7 +89,7 @@ def costly_dp_attention(study: Study) -> Iterator[Fact]:
     if not caches_latent(study) or a.dp == 1 or found.decode is None or not found.fits:
         return
     cached, even = cached_tokens(study), break_even(study)
-    if cached.value > even.value:
+    if cached.value >= even.value:
         return
     other = _under_tp(study)
     if other is None or other.number("decode.tpot") >= found.number("decode.tpot"):
@@ -99,7 +100,7 @@ def costly_dp_attention(study: Study) -> Iterator[Fact]:
         study.subject.place("layout"),
         {
             "cached": cached,
-            "even": even,
+            "even": whole(even),
             "bytes": size,
             "weights": weights,
             "tp": a.dp * a.tp,

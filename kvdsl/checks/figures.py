@@ -41,6 +41,11 @@ class Figure:
         return meant[1] / said[1] if meant is not None and said is not None else Fraction(1)
 
     @property
+    def apart(self) -> Quantity:
+        """How far the two readings lie apart, of the smaller one: 7.37 % for GB and GiB."""
+        return Quantity(max(self.factor, 1 / self.factor) - 1)
+
+    @property
     def binary(self) -> bool:
         return self.unit.endswith("iB")
 
@@ -173,7 +178,11 @@ def _subtracted(study: Study, figure: Figure, memory: Figure) -> Fact:
             "before": before,
             "after": after,
         },
-        (("as written", before), (f"with {changed.word} in the other unit", after)),
+        (
+            ("units apart", figure.apart),
+            ("as written", before),
+            (f"with {changed.word} in the other unit", after),
+        ),
         labels=(Label(memory.span, f"in {memory.unit}"),),
         severity=None if turning else Severity.INFO,
     )
@@ -203,6 +212,7 @@ def _compared(study: Study, memory: Figure) -> Iterator[Fact]:
                 "changed": "",
             },
             (
+                ("units apart", figure.apart),
                 (bound.name, value),
                 ("bound", bound.value),
                 ("in the other unit", Quantity(meant, value.dimension)),

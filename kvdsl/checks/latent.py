@@ -15,6 +15,7 @@ from kvdsl.checks.study import (
     break_even,
     cached_tokens,
     caches_latent,
+    whole,
 )
 from kvdsl.diagnostics import Severity
 from kvdsl.placement.degrees import AttentionAxes, attention_dp
@@ -71,7 +72,7 @@ def small_batch_latent(study: Study) -> Iterator[Fact]:
     if not caches_latent(study) or attention.tp == 1 or attention.cp > 1 or not study.costs.fits:
         return
     cached, even = cached_tokens(study), break_even(study)
-    if cached.value > even.value:
+    if cached.value >= even.value:
         return
     token = study.costs.values["kv.bytes_per_token"].value
     weights = attention_bytes(study)
@@ -80,7 +81,7 @@ def small_batch_latent(study: Study) -> Iterator[Fact]:
         study.subject.place("layout"),
         {
             "cached": cached,
-            "even": even,
+            "even": whole(even),
             "copies": attention.tp,
             "bytes": size,
             "weights": weights,
@@ -139,7 +140,7 @@ def copied_latent(study: Study) -> Iterator[Fact]:
             "tp": attention.tp,
             "copies": copies,
             "per_gpu": per_gpu,
-            "even": break_even(study),
+            "even": whole(break_even(study)),
         },
         (("copies", copies), ("bytes a token a GPU", per_gpu)),
         _data_parallel(study),

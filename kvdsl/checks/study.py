@@ -154,7 +154,12 @@ def cached_tokens(study: Study) -> Quantity:
 
 
 def break_even(study: Study) -> Quantity:
-    """The most cached tokens that do not weigh more than the attention weights. Up to it TP reads
-    fewer bytes, past it DP attention, whatever the number of devices."""
+    """Cached tokens that weigh as much as the attention weights. Below it TP reads fewer bytes,
+    above it DP attention, whatever the number of devices."""
     token = Fraction(study.costs.values["kv.bytes_per_token"].value)
-    return Quantity(int(Fraction(attention_bytes(study).value) // token), TOKENS)
+    return Quantity(tidy(Fraction(attention_bytes(study).value) / token), TOKENS)
+
+
+def whole(quantity: Quantity) -> Quantity:
+    """Without the part of a token: the most that is still below a break-even."""
+    return Quantity(int(quantity.value), quantity.dimension)
