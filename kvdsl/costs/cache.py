@@ -9,6 +9,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from kvdsl import units
+from kvdsl.arithmetic import at_least, over, times
 from kvdsl.costs.weights import Exact, stored
 from kvdsl.formulas import Term, counted, formula, total
 from kvdsl.placement.cache import CachePart, Component
@@ -39,8 +40,8 @@ def head_bytes(width: int, bytes_a_value: Exact, scales: Exact) -> Exact:
 def bytes_per_token_on_rank(
     layers: int, heads: int, ways: int, bytes_a_head: Exact, sequence_ways: int
 ) -> Exact:
-    held = Fraction(heads, ways) if heads >= ways else Fraction(1)
-    return layers * held * bytes_a_head / sequence_ways
+    held = at_least(over(heads, ways), 1)
+    return over(times(layers, held, bytes_a_head), sequence_ways)
 
 
 @formula("layers x bytes a token and layer x tokens kept", units.BYTES)
@@ -50,7 +51,7 @@ def bytes_per_request(layers: int, record: Exact, kept: Exact) -> Exact:
 
 @formula("bytes on all devices that hold it / bytes of one copy", units.NONE)
 def copies(on_devices: Exact, one_copy: Exact) -> Exact:
-    return Fraction(on_devices) / Fraction(one_copy)
+    return over(on_devices, one_copy)
 
 
 def component_bytes(component: Component) -> Exact:

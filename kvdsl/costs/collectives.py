@@ -14,6 +14,7 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from kvdsl import units
+from kvdsl.arithmetic import over, real, times
 from kvdsl.costs.memory import leaf
 from kvdsl.formulas import Formula, Term, assumed, counted, formula
 from kvdsl.placement.exchanges import Exchange, Group
@@ -32,22 +33,22 @@ def payload(tokens: Number, values: Number, bytes_a_value: Number, extra: Number
 
 @formula("2 (n - 1) alpha + 2 (n - 1) / n x bytes / beta", TIME, _RING, name="ring")
 def all_reduce_time(ranks: int, size: Number, latency: float, bandwidth: Number) -> float:
-    return 2 * (ranks - 1) * latency + 2 * (ranks - 1) / ranks * size / float(bandwidth)
+    return 2 * (ranks - 1) * latency + 2 * (ranks - 1) / ranks * real(size) / real(bandwidth)
 
 
 @formula("(n - 1) alpha + (n - 1) / n x bytes / beta", TIME, _RING, name="ring")
 def gather_time(ranks: int, size: Number, latency: float, bandwidth: Number) -> float:
-    return (ranks - 1) * latency + (ranks - 1) / ranks * size / float(bandwidth)
+    return (ranks - 1) * latency + (ranks - 1) / ranks * real(size) / real(bandwidth)
 
 
 @formula("(n - 1) alpha + (n - 1) / n x bytes of a rank / beta", TIME, _RING, name="pairwise")
 def all_to_all_time(ranks: int, size: Number, latency: float, bandwidth: Number) -> float:
-    return (ranks - 1) * latency + (ranks - 1) / ranks * size / float(bandwidth)
+    return (ranks - 1) * latency + (ranks - 1) / ranks * real(size) / real(bandwidth)
 
 
 @formula("alpha + bytes / beta", TIME, "definition", name="point to point")
 def send_time(ranks: int, size: Number, latency: float, bandwidth: Number) -> float:
-    return (ranks > 1) * (latency + size / float(bandwidth))
+    return (ranks > 1) * (latency + real(size) / real(bandwidth))
 
 
 @formula("how often x time of one", TIME)
@@ -74,7 +75,7 @@ FORMULAS: Mapping[str, Formula] = MappingProxyType(
 def rank_bandwidth(
     bandwidth: Number, links: Fraction, efficiency: Number, oversubscription: Fraction
 ) -> Number:
-    return tidy(Fraction(bandwidth) * links * Fraction(efficiency) / oversubscription)
+    return over(times(bandwidth, links, efficiency), oversubscription)
 
 
 @dataclass(frozen=True, slots=True)

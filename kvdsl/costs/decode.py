@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kvdsl import units
+from kvdsl.arithmetic import rate
 from kvdsl.costs import cache, collectives, passes
 from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.load import Load
@@ -25,7 +26,7 @@ Number = int | Fraction | float
 
 @formula("requests in flight / time of a token", TOKEN_RATE, "each yields one token a step")
 def token_throughput(requests: Number, tpot: float) -> float:
-    return float(requests) / tpot if tpot else 0.0
+    return rate(requests, tpot)
 
 
 @dataclass(frozen=True, slots=True)

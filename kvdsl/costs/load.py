@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kvdsl import units
+from kvdsl.arithmetic import over, raised
 from kvdsl.costs.weights import Exact
 from kvdsl.formulas import Term, counted, formula
 from kvdsl.placement.subject import Subject
@@ -19,17 +20,17 @@ from kvdsl.units import tidy
 
 @formula("ceil(requests in flight / holders)", units.REQUESTS, "requests spread evenly over ranks")
 def busiest_requests(in_flight: Exact, holders: int) -> int:
-    return int(-(-in_flight // holders))
+    return raised(in_flight, holders)
 
 
 @formula("requests in flight / holders", units.REQUESTS, "requests spread evenly over ranks")
 def mean_requests(in_flight: Exact, holders: int) -> Exact:
-    return tidy(Fraction(in_flight) / holders)
+    return over(in_flight, holders)
 
 
 @formula("ceil(requests / micro-batches)", units.REQUESTS, "continuous batching fills the pipeline")
 def batch(requests: int, micro_batches: int) -> int:
-    return -(-requests // micro_batches)
+    return raised(requests, micro_batches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ def load(subject: Subject, asked: Term, capacity: Term) -> Load:
 
 @formula("prompt + output / 2", units.TOKENS, "the middle of a request's decode")
 def middle(prompt: Exact, output: Exact) -> Exact:
-    return tidy(prompt + Fraction(output) / 2)
+    return prompt + over(output, 2)
 
 
 def _context(subject: Subject) -> Term:

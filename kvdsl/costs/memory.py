@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kvdsl import units
+from kvdsl.arithmetic import at_least, floored
 from kvdsl.costs import cache, weights
 from kvdsl.costs.weights import Exact
 from kvdsl.formulas import Term, assumed, counted, formula, greatest, least, total
@@ -39,12 +40,12 @@ def room_of_rest(utilization: Exact, memory: Exact, reserve: Exact, held_weights
 
 @formula("floor(room / bytes a token on the device)", units.TOKENS, "capacity floors in each pool")
 def tokens_that_fit(room: Exact, bytes_a_token: Exact) -> int:
-    return int(max(Fraction(room), Fraction(0)) // Fraction(bytes_a_token))
+    return floored(at_least(room, 0), bytes_a_token)
 
 
 @formula("floor(room / bytes of a request on the device)", units.REQUESTS)
 def requests_that_fit(room: Exact, bytes_a_request: Exact) -> int:
-    return int(max(Fraction(room), Fraction(0)) // Fraction(bytes_a_request))
+    return floored(at_least(room, 0), bytes_a_request)
 
 
 @formula("holders x tokens in each", units.TOKENS, "capacity floors in each pool, then sums")

@@ -7,7 +7,9 @@ nor the catalog says. A price per node or rack is paid for each that is touched.
 from __future__ import annotations
 
 from fractions import Fraction
+from math import inf
 
+from kvdsl.arithmetic import rate
 from kvdsl.costs.memory import leaf
 from kvdsl.formulas import Term, counted, formula, total
 from kvdsl.placement.placement import Placement
@@ -24,7 +26,7 @@ def price_of_units(count: int, price: Number) -> Number:
 
 @formula("price an hour / output tokens an hour", MONEY_PER_TOKEN, "techniques of serving cost")
 def price_of_token(price: Number, throughput: float) -> float:
-    return float(price) / throughput if throughput else float("inf")
+    return rate(price, throughput, otherwise=inf)
 
 
 @formula("devices x watts", POWER)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kvdsl import units
+from kvdsl.arithmetic import over, raised, real, times, where
 from kvdsl.costs import cache
 from kvdsl.costs.memory import Ledger, leaf
 from kvdsl.costs.weights import format_of
@@ -30,19 +31,19 @@ _ROOFLINE = "Williams et al., Roofline, CACM 52(4), 2009"
 
 @formula("bytes read / bandwidth", TIME, _ROOFLINE)
 def read_time(size: Number, bandwidth: Number) -> float:
-    return float(size) / float(bandwidth)
+    return real(size) / real(bandwidth)
 
 
 @formula("work / peak", TIME, _ROOFLINE)
 def compute_time(work: Number, peak: Number) -> float:
-    return float(work) / float(peak)
+    return real(work) / real(peak)
 
 
 @formula(
     "2 x parameters that the tokens meet on a rank x tokens", WORK, "a multiply and an add each"
 )
 def product_work(parameters: Number, tokens: Number) -> Number:
-    return tidy(2 * Fraction(parameters) * Fraction(tokens))
+    return times(2, parameters, tokens)
 
 
 @formula(
@@ -51,7 +52,7 @@ def product_work(parameters: Number, tokens: Number) -> Number:
     "Dao et al., FlashAttention, arXiv 2205.14135, counts alike",
 )
 def attention_work(layers: int, values: int, heads: Number, pairs: Number) -> Number:
-    return tidy(layers * 2 * values * Fraction(heads) * Fraction(pairs))
+    return times(layers, 2, values, heads, pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,12 +232,12 @@ def _attention_time(placement: Placement, stage: Stage, device: Device, carried:
 
 @formula("requests x bytes of one at its length", BYTES)
 def cache_bytes(requests: Number, each: Number) -> Number:
-    return tidy(Fraction(requests) * Fraction(each))
+    return times(requests, each)
 
 
 @formula("ceil(tokens / (ranks x run)) x run", units.TOKENS, "runs of tokens go round the cp ranks")
 def tokens_on_fullest(tokens: Number, ranks: int, run: int) -> Number:
-    return tidy(-(-Fraction(tokens) // (ranks * run)) * run) if ranks > 1 else tokens
+    return where(ranks > 1, raised(tokens, ranks * run) * run, tokens)
 
 
 def step_bytes(placement: Placement, requests: Term, context: Term) -> tuple[Term, ...]:
@@ -287,7 +288,7 @@ def decode_carried(placement: Placement, requests: Term, context: Term) -> Carri
 
 @formula("new x found + new (new + 1) / 2", NONE, "causal pairs left after a prefix hit")
 def causal_pairs(new: Number, found: Number) -> Number:
-    return tidy(Fraction(new) * Fraction(found) + Fraction(new) * (Fraction(new) + 1) / 2)
+    return times(new, found) + over(times(new, new + 1), 2)
 
 
 def prefill_carried(placement: Placement, new: Term, found: Term) -> Carried:

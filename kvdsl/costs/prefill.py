@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
 
 from kvdsl import units
+from kvdsl.arithmetic import rate as rate_of
+from kvdsl.arithmetic import real, times, where
 from kvdsl.costs import collectives, passes
 from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.memory import Ledger, leaf
@@ -25,12 +28,12 @@ Number = int | Fraction | float
 
 @formula("prompt x (1 - prefix hits)", units.TOKENS, "language: prefix_hits")
 def new_tokens(prompt: Number, hits: Number) -> Number:
-    return tidy(Fraction(prompt) * (1 - Fraction(hits)))
+    return times(prompt, 1 - hits)
 
 
 @formula("prompt - new tokens", units.TOKENS)
 def found_tokens(prompt: Number, new: Number) -> Number:
-    return tidy(Fraction(prompt) - Fraction(new))
+    return prompt - new
 
 
 @formula(
@@ -38,17 +41,18 @@ def found_tokens(prompt: Number, new: Number) -> Number:
 )
 def queued_time(service: float, rate: float, stage: float) -> float:
     busy = rate * stage
-    return service + rate * stage**2 / (2 * (1 - busy)) if busy < 1 else float("inf")
+    waited = rate * stage**2 / (2 * where(busy < 1, 1 - busy, 1))
+    return service + where(busy < 1, waited, inf)
 
 
 @formula("arrivals / servers", REQUEST_RATE, "requests spread evenly")
 def rate_of_server(rate: Number, servers: int) -> float:
-    return float(rate) / servers
+    return real(rate) / servers
 
 
 @formula("servers x prompt tokens / time of the slowest stage", TOKEN_RATE, "stages kept full")
 def prompt_throughput(servers: int, prompt: Number, stage: float) -> float:
-    return servers * float(prompt) / stage if stage else 0.0
+    return rate_of(servers * real(prompt), stage)
 
 
 @dataclass(frozen=True, slots=True)

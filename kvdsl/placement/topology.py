@@ -119,7 +119,11 @@ class Topology:
         depth = 0
         while all(len(p) > depth for p in paths) and len({_key(p, depth) for p in paths}) == 1:
             depth += 1
-        unit = paths[0][depth - 1][0] if depth else self.root
+        holders = [self.root, *(unit for unit, _ in paths[0][:depth])]
+        unit = holders[-1]
+        if unit.kind != "device":
+            # A unit that joins nothing leaves it to the one around it.
+            unit = next((u for u in reversed(holders) if u.join is not None), unit)
         whole = self.root.kind in ("device", "pairs", "node")
         nodes = 1 if whole else len({_until(path, "node") for path in paths})
         domains = len({_fast_domain(self.root, path) for path in paths})

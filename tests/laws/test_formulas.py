@@ -16,24 +16,6 @@ from hypothesis import strategies as st
 import kvdsl.costs
 from kvdsl.formulas import Formula
 
-NUMBERS_ONLY = frozenset(
-    {
-        "cache.bytes_per_token_on_rank", "cache.copies",
-        "collectives.all_reduce_time", "collectives.gather_time", "collectives.all_to_all_time",
-        "collectives.send_time", "collectives.rank_bandwidth",
-        "decode.token_throughput",
-        "load.busiest_requests", "load.mean_requests", "load.middle",
-        "memory.tokens_that_fit", "memory.requests_that_fit",
-        "money.price_of_token",
-        "passes.read_time", "passes.compute_time", "passes.product_work", "passes.attention_work",
-        "passes.cache_bytes", "passes.tokens_on_fullest", "passes.causal_pairs",
-        "prefill.new_tokens", "prefill.found_tokens", "prefill.queued_time",
-        "prefill.rate_of_server", "prefill.prompt_throughput",
-    }
-)  # fmt: skip
-"""Formulas that refuse arrays still: they make Fractions of what they take, or branch on it. The
-list may only shrink."""
-
 
 def formulas() -> Iterator[tuple[str, Formula]]:
     for found in pkgutil.iter_modules(kvdsl.costs.__path__):
@@ -44,7 +26,7 @@ def formulas() -> Iterator[tuple[str, Formula]]:
 
 
 FORMULAS = dict(formulas())
-ON_ARRAYS = [name for name in FORMULAS if name not in NUMBERS_ONLY]
+ON_ARRAYS = list(FORMULAS)
 
 
 def inputs(formula: Formula) -> list[str]:
@@ -65,15 +47,6 @@ def test_a_formula_on_arrays_is_the_formula_on_each_number(name: str, data: st.D
     rows = data.draw(st.lists(row, min_size=1, max_size=4))
     wanted = [float(formula(**dict(zip(inputs(formula), r, strict=True)))) for r in rows]
     assert np.asarray(on_arrays(formula, rows), dtype=float).tolist() == pytest.approx(wanted)
-
-
-@pytest.mark.parametrize("name", sorted(NUMBERS_ONLY))
-def test_a_formula_that_takes_numbers_only_refuses_an_array(name: str) -> None:
-    formula = FORMULAS[name]
-    count = len(inputs(formula))
-    rows = [tuple(range(2, 2 + count)), tuple(range(3, 3 + count))]
-    with pytest.raises((TypeError, ValueError)):
-        on_arrays(formula, rows)
 
 
 @pytest.mark.parametrize("name", FORMULAS)

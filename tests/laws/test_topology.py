@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from kvdsl.placement.topology import topology
 from kvdsl.spec.hardware import (
     Cluster,
@@ -20,7 +18,6 @@ from kvdsl.spec.hardware import (
 from tests.laws.worlds import GB
 
 
-@pytest.mark.xfail(reason="a unit that nothing joins is taken for the domain of its devices")
 def test_two_devices_talk_over_the_smallest_domain_that_holds_both() -> None:
     """Here four machines stand in a rack that has no link of its own: the fabric joins them."""
     device = Device(name="gpu", memory=GB, bandwidth=GB)

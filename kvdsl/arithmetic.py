@@ -1,0 +1,79 @@
+"""Arithmetic that is exact on plain numbers and elementwise on numpy arrays.
+
+Comes in: ints, Fractions, floats or arrays. Goes out: the same kind. Python's own `/` would make a
+float of two ints, and Fraction refuses arrays; formulas are written in these words instead, so that
+one text serves a plan and a bulk search. numpy is imported only once an array has come in.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from kvdsl.units import tidy
+
+_PLAIN = (int, Fraction, float)
+
+
+def real(value: Any) -> Any:
+    """A float of a plain number: times and rates are floats."""
+    return float(value) if isinstance(value, _PLAIN) else value
+
+
+def over(a: Any, b: Any) -> Any:
+    """a / b: exact if both are."""
+    if isinstance(a, int | Fraction) and isinstance(b, int | Fraction):
+        return tidy(Fraction(a) / Fraction(b))
+    return a / b
+
+
+def times(*factors: Any) -> Any:
+    """The product, exact if all factors are, whole if it is."""
+    found: Any = 1
+    for factor in factors:
+        found = found * factor
+    return tidy(found) if isinstance(found, int | Fraction) else found
+
+
+def floored(a: Any, b: Any) -> Any:
+    """How many whole b are in a."""
+    if isinstance(a, _PLAIN) and isinstance(b, _PLAIN):
+        return int(a // b)
+    return a // b
+
+
+def raised(a: Any, b: Any) -> Any:
+    """How many whole b it takes to hold a."""
+    if isinstance(a, _PLAIN) and isinstance(b, _PLAIN):
+        return int(-(-a // b))
+    return -(-a // b)
+
+
+def at_least(value: Any, low: int) -> Any:
+    """The value, or `low` if that is more."""
+    if isinstance(value, _PLAIN):
+        return max(value, low)
+    from numpy import maximum
+
+    return maximum(value, low)
+
+
+def where(condition: Any, yes: Any, no: Any) -> Any:
+    """`yes` where the condition holds, `no` elsewhere."""
+    if isinstance(condition, bool):
+        return yes if condition else no
+    from numpy import where as elementwise
+
+    return elementwise(condition, yes, no)
+
+
+def rate(amount: Any, time: Any, otherwise: float = 0.0) -> Any:
+    """amount / time as a float; `otherwise` where no time passes."""
+    amount, time = real(amount), real(time)
+    if isinstance(time, float):
+        return amount / time if time else otherwise
+    from numpy import divide as elementwise
+    from numpy import full_like, not_equal
+
+    empty = full_like(time, otherwise, dtype=float)
+    return elementwise(amount, time, out=empty, where=not_equal(time, 0))
