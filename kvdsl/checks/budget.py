@@ -16,7 +16,7 @@ from kvdsl.rules import Rule, rule
 from kvdsl.spec.formats import Recipe, RecipeLine
 from kvdsl.spec.hardware import Selection
 from kvdsl.spec.model import Gqa, Mla
-from kvdsl.units import BYTES, Quantity
+from kvdsl.units import BYTES, Quantity, shown
 
 USUAL_RESERVE = 3 * 10**9
 """Bytes a GPU that the worked 405B case keeps for activations, graphs and communicators; NVIDIA's
@@ -63,7 +63,7 @@ def _overflow(study: Study, book: Ledger) -> Fact:
             "weights": book.weights.quantity,
             "wall": _wall(book),
             "device": book.rank.device.title,
-            "over": over,
+            "over": f"{shown(over)} too much" if over.value else "not a byte left",
             "parameters": parameters,
             "usable": book.usable.quantity,
             "reserve": book.reserve.quantity,
@@ -84,8 +84,8 @@ def _overflow(study: Study, book: Ledger) -> Fact:
     "weights-exceed-memory",
     Severity.ERROR,
     "costs",
-    "the weights alone do not fit: {weights} on a device that has {wall} for them",
-    label="{over} too much on each {device}",
+    "the weights leave no room for a cache: {weights} on a device that has {wall} for them",
+    label="{over} on each {device}",
     notes=(
         "{usable} usable - {reserve} reserve = {wall}; {parameters} parameters",
         "a smaller cache cannot help: no byte is left for any cache",
@@ -129,7 +129,7 @@ def weights_exceed_memory(study: Study) -> Iterator[Fact]:
     Severity.ERROR,
     "costs",
     "{copies} copies do not make room: each needs {weights} on a device that has {wall}",
-    label="{over} too much on each {device}, with any number of copies",
+    label="{over} on each {device}, with any number of copies",
     notes=("every replica or DP rank holds its own weights, so bytes a device stay the same",),
     helps=("use the devices to cut one copy (`tp`, `pp`, `ep`) instead",),
     silences=("KV141", "KV201"),
@@ -208,12 +208,13 @@ def no_reserve(study: Study) -> Iterator[Fact]:
         return
     budget = subject.budget.model_copy(update={"reserve": USUAL_RESERVE})
     other = study.room_of(subject.with_budget(budget))
+    after = shown(other.values["kv.tokens"].quantity) if other.fits else "nothing"
     yield Fact(
         subject.place("budget"),
         {
             "reserve": Quantity(USUAL_RESERVE, BYTES),
             "before": study.costs.values["kv.tokens"].quantity,
-            "after": other.values["kv.tokens"].quantity,
+            "after": after,
         },
         (),
         Suggestion("reserve = 3 GB", "budget { reserve = 3 GB }", other,

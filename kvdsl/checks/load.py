@@ -22,7 +22,7 @@ from kvdsl.units import NONE, REQUEST_RATE, REQUESTS, TIME, TOKENS, Quantity
     "costs",
     "{asked} are in flight and {fits} fit: {queued} wait",
     label="the workload asks {asked}",
-    notes=("a request of {length} takes {size}; each of {holders} holders fits {each} whole ones",),
+    notes=("a request of {length} takes {size}; each rank or replica fits {each} whole",),
     helps=("times are those of the {fits} that run; fewer in flight, more devices or a smaller "
            "cache format",),
 )  # fmt: skip

@@ -26,8 +26,40 @@ WORDS = (
     "pattern", "attention", "experts", "stack", "shared", "moe", "models", "formats", "bf16", "tp",
     "devices", "KV108", "abstract", "source", "name", "workload", "pool", "one", "m", "a", "l0",
 )  # fmt: skip
-SIGNS = ("{", "}", "(", ")", "[", "]", "=", "==", "<", ".", "..", ",", ";", "\n", "#", '"', "+", "/")
-NOISE = ("\x00", "\x1b[31m", "\u202e", "\u2028", "\ufeff", "é", "漢", "😀", "\ud800", "\t", "\\", "$")
+SIGNS = (
+    "{",
+    "}",
+    "(",
+    ")",
+    "[",
+    "]",
+    "=",
+    "==",
+    "<",
+    ".",
+    "..",
+    ",",
+    ";",
+    "\n",
+    "#",
+    '"',
+    "+",
+    "/",
+)
+NOISE = (
+    "\x00",
+    "\x1b[31m",
+    "\u202e",
+    "\u2028",
+    "\ufeff",
+    "é",
+    "漢",
+    "😀",
+    "\ud800",
+    "\t",
+    "\\",
+    "$",
+)
 
 Change = Callable[[Random, list[str]], None]
 

@@ -28,6 +28,8 @@ FOUND: Mapping[str, str] = {
     "diag-70b-one-gpu-int4kv": "one_gpu_int4_kv",
     "diag-dp-relief": "dp_relief",
     "diag-32-2-claims": "claim_32_2",
+    "diag-gib": "gb_and_gib",
+    "diag-nvfp4-hopper": "nvfp4_on_hopper",
 }
 """The deployment that has the fault."""
 
@@ -214,3 +216,16 @@ def test_what_was_left_unsaid_is_told_with_what_it_is_worth(
 def test_wider_ends_of_the_405b_take_as_many_bytes_as_they_have_parameters() -> None:
     more = quantity(Spec("llama_405b").plan("tp8"), "KV144", "more in all")
     assert more.value == 4_202_692_608
+
+
+def test_mixed_units_show_how_far_apart_the_readings_are() -> None:
+    plan = FAULTS.plan("gb_and_gib")
+    apart = float(quantity(plan, "KV140", "units apart").value)
+    assert apart == pytest.approx(ASKED["diag-gib"]["quantities"]["error"], abs=5e-5)
+    assert finding(plan, "KV140").severity is Severity.ERROR
+
+
+def test_a_format_that_the_device_has_no_arithmetic_for_is_named_with_the_device() -> None:
+    told = finding(FAULTS.plan("nvfp4_on_hopper"), "KV161")
+    assert "nvfp4" in told.diagnostic.headline
+    assert "h100_sxm" in told.diagnostic.headline + told.diagnostic.primary.text

@@ -18,12 +18,9 @@ WAITING: Mapping[Key, str] = {
 }
 
 WAITING_DIAGNOSTICS: Mapping[str, str] = {
-    "diag-gib": "no rule doubts yet whether GB or GiB was meant (KV140); a claim that mixes them "
-    "is refused (KV146)",
     "diag-short-output-disagg": "no rule weighs yet a transfer against what disaggregation saves "
     "(KV170)",
     "diag-lossy-link": "no rule reads yet `transfer.exact` (KV162)",
-    "diag-nvfp4-hopper": "no rule asks yet whether a device computes in a format (KV161)",
 }
 
 
