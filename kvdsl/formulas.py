@@ -22,7 +22,8 @@ class Term:
     """A value with where it came from: a formula and its inputs, or a place and a source.
 
     `basis` says what a leaf is: `spec` (the user wrote it), `catalog`, `default` (nobody wrote
-    it), `assumed` (nothing gives it; the note says what was taken) or `derived`.
+    it), `assumed` (nothing gives it; the note says what was taken), `definition` (a constant of
+    what is asked) or `derived`.
     """
 
     label: str
@@ -105,11 +106,6 @@ def formula(
         return Formula(title, text, gives, source, function)
 
     return made
-
-
-def counted(label: str, value: Value, note: str = "") -> Term:
-    """A plain number that follows from the placement itself (a degree, a number of layers)."""
-    return Term(label, value, note=note)
 
 
 def assumed(label: str, value: Value, dimension: Dimension, note: str) -> Term:

@@ -41,11 +41,15 @@ def spec_paths(given: Iterable[str]) -> tuple[str, ...]:
 
 
 def _specs_below(folder: str) -> list[str]:
-    """Hidden folders are skipped, and links to folders: a circle of them would not end."""
+    """Hidden folders are skipped, and links to folders: a circle of them would not end. So are
+    links out of the folder: whoever checks a stranger's branch would show files of their own."""
     paths = []
+    root = os.path.realpath(folder)
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        paths += [Path(place, name).as_posix() for name in names if name.endswith(SUFFIX)]
+        for path in (Path(place, name) for name in names if name.endswith(SUFFIX)):
+            if not path.is_symlink() or Path(os.path.realpath(path)).is_relative_to(root):
+                paths.append(path.as_posix())
     return sorted(paths)
 
 

@@ -10,12 +10,16 @@ from fractions import Fraction
 
 from kvdsl import units
 from kvdsl.arithmetic import at_least, over, times
+from kvdsl.costs.origins import of_layout, of_model, of_workload
 from kvdsl.costs.weights import Exact, stored
-from kvdsl.formulas import Term, counted, formula, total
+from kvdsl.formulas import Term, formula, total
 from kvdsl.placement.cache import CachePart, Component
 from kvdsl.placement.placement import Placement, Stage
 from kvdsl.placement.shares import CacheShard
 from kvdsl.placement.subject import Subject
+from kvdsl.spec.model import Model
+
+_PER_TOKEN = units.BYTES_PER_TOKEN
 
 
 @formula(
@@ -64,10 +68,10 @@ def record_bytes(part: CachePart) -> Exact:
     return sum((c.heads * component_bytes(c) for c in part.components), start=Fraction(0))
 
 
-def _head_term(component: Component) -> Term:
+def _head_term(model: Model, component: Component) -> Term:
     form = component.format
     word = component.name.replace("_", " ")
-    width = counted(f"width of the {word}", component.width)
+    width = of_model(model, f"width of the {word}", component.width)
     bits = form.bits if form.bits is not None else component_bytes(component) / component.width
     value = Term(
         "bytes a value",
@@ -79,7 +83,8 @@ def _head_term(component: Component) -> Term:
         note=form.title,
     )
     rest = component_bytes(component) - component.width * bits
-    scales = Term("bytes of scales", rest, units.BYTES, note=form.title)
+    scales = Term("bytes of scales", rest, units.BYTES, basis=value.basis, span=form.at,
+                  source=form.source, note=form.title)  # fmt: skip
     return head_bytes.derive(
         f"bytes of one {word}", width=width, bytes_a_value=value, scales=scales
     )
@@ -100,8 +105,8 @@ def part_terms(placement: Placement, part: CachePart) -> Term:
         bytes_per_token.derive(
             f"{component.name.replace('_', ' ')} of {part.name}",
             layers=layers,
-            heads=counted("heads", component.heads),
-            bytes_a_head=_head_term(component),
+            heads=of_model(model, "heads", component.heads),
+            bytes_a_head=_head_term(model, component),
         )
         for component in part.components
     ]
@@ -117,42 +122,52 @@ def token_terms(placement: Placement) -> dict[str, Term]:
         label = f"KV {name.replace('_', ' ')}"
         terms = [part_terms(placement, p) for p in parts]
         found[f"kv.{name}"] = (
-            total(label, terms) if terms else Term(label, 0, units.BYTES_PER_TOKEN)
+            total(label, terms)
+            if terms
+            else of_model(placement.subject.model, label, 0, _PER_TOKEN)
         )
     return found
 
 
-def shard_term(share: CacheShard) -> Term:
+def shard_term(subject: Subject, share: CacheShard) -> Term:
     """Bytes of a token of one part on a rank of a stage."""
+    model = subject.model
     terms = []
     for component, cut in share.heads:
         terms.append(
             bytes_per_token_on_rank.derive(
                 f"{component.name.replace('_', ' ')} on a rank",
-                layers=counted("layers in the stage", share.layers),
-                heads=counted("heads", cut.atoms or 1),
-                ways=counted("ways of tensor parallelism", cut.size),
-                bytes_a_head=_atom_term(component, cut.atoms or 1),
-                sequence_ways=counted("ways of the sequence", share.tokens.size),
+                layers=of_layout(subject, "layers in the stage", share.layers),
+                heads=of_model(model, "heads", cut.atoms or 1),
+                ways=of_layout(subject, "ways of tensor parallelism", cut.size),
+                bytes_a_head=_atom_term(model, component, cut.atoms or 1),
+                sequence_ways=of_layout(subject, "ways of the sequence", share.tokens.size),
             )
         )
     return total(f"bytes a token in {share.part.name} on a rank", terms)
 
 
-def _atom_term(component: Component, atoms: int) -> Term:
-    head = _head_term(component)
+def _atom_term(model: Model, component: Component, atoms: int) -> Term:
+    head = _head_term(model, component)
     if atoms == component.heads:
         return head
     each = Fraction(component_bytes(component) * component.heads) / atoms
-    return Term("bytes of one column", each, units.BYTES, note="the latent is split by columns")
+    return Term(
+        "bytes of one column",
+        each,
+        units.BYTES,
+        inputs=(head,),
+        note="the latent is split by columns",
+    )
 
 
-def stage_token_term(stage: Stage) -> Term:
+def stage_token_term(placement: Placement, stage: Stage) -> Term:
     """Bytes of a token on a rank of a stage, windows not yet full."""
+    subject = placement.subject
     shares = [s for s in stage.cache if s.part.growth in ("token", "window")]
     label = f"KV bytes a token on a rank of stage {stage.number}"
-    terms = [shard_term(share) for share in shares]
-    return total(label, terms) if terms else Term(label, 0, units.BYTES_PER_TOKEN)
+    terms = [shard_term(subject, share) for share in shares]
+    return total(label, terms) if terms else of_model(subject.model, label, 0, _PER_TOKEN)
 
 
 def rank_record(share: CacheShard) -> Fraction:
@@ -177,26 +192,30 @@ def request_on_rank(stage: Stage, tokens: Exact, page: int = 1) -> Fraction:
 
 def request_terms(placement: Placement, tokens: int) -> dict[str, Term]:
     """`kv.bytes_per_request` and `state.bytes_per_request` at a length."""
+    model = placement.subject.model
     terms = []
     for part in placement.parts:
         record = Term(
-            f"bytes a token and layer in {part.name}", record_bytes(part), units.BYTES_PER_TOKEN
+            f"bytes a token and layer in {part.name}",
+            record_bytes(part),
+            _PER_TOKEN,
+            inputs=tuple(_head_term(model, c) for c in part.components),
         )
-        kept = Term("tokens kept", part.tokens(tokens), units.TOKENS)
+        kept = of_workload(placement.subject, "tokens kept", part.tokens(tokens), units.TOKENS)
         terms.append(
             bytes_per_request.derive(
                 f"a request in {part.name}",
-                layers=counted("layers", part.layers),
+                layers=of_model(model, "layers", part.layers),
                 record=record,
                 kept=kept,
             )
         )
     label = f"KV bytes of a request of {tokens:,} tok"
     return {
-        "kv.bytes_per_request": total(label, terms) if terms else Term(label, 0, units.BYTES),
-        "state.bytes_per_request": Term(
-            "bytes of states of a request", 0, units.BYTES, note="the model keeps no states"
-        ),
+        "kv.bytes_per_request": total(label, terms)
+        if terms
+        else of_model(model, label, 0, units.BYTES),
+        "state.bytes_per_request": of_model(model, "bytes of states of a request", 0, units.BYTES),
     }
 
 
@@ -209,14 +228,16 @@ def copies_term(placement: Placement) -> Term:
     )
     one = sum((record_bytes(p) * p.layers for p in placement.parts), start=Fraction(0))
     if not one:
-        return counted("copies of each byte of cache", 1, note="the model keeps no cache")
+        return of_model(placement.subject.model, "copies of each byte of cache", 1)
     return copies.derive(
         "copies of each byte of cache",
         on_devices=Term(
             "bytes a token on the devices of one holder", on_devices, units.BYTES_PER_TOKEN,
+            inputs=tuple(stage_token_term(placement, stage) for stage in placement.stages),
             note=f"{ranks} ranks in each of {len(placement.stages)} stages",
         ),
-        one_copy=Term("bytes a token, one copy", one, units.BYTES_PER_TOKEN),
+        one_copy=Term("bytes a token, one copy", one, units.BYTES_PER_TOKEN,
+                      inputs=tuple(part_terms(placement, part) for part in placement.parts)),
     )  # fmt: skip
 
 

@@ -16,7 +16,8 @@ from types import MappingProxyType
 from kvdsl import units
 from kvdsl.arithmetic import over, real, times
 from kvdsl.costs.memory import leaf
-from kvdsl.formulas import Formula, Term, assumed, counted, formula
+from kvdsl.costs.origins import fixed, of_hardware, of_layout, of_model
+from kvdsl.formulas import Formula, Term, assumed, formula
 from kvdsl.placement.exchanges import Exchange, Group
 from kvdsl.placement.placement import Placement
 from kvdsl.placement.topology import Join
@@ -108,7 +109,7 @@ def _cost(
 ) -> CollectiveCost:
     size = _payload(placement, exchange, tokens)
     alpha, beta = _alpha(group), _beta(placement, group)
-    ranks = counted("ranks", group.size)
+    ranks = of_layout(placement.subject, "ranks", group.size)
     once = FORMULAS[exchange.kind].derive(
         f"one {exchange.kind.replace('_', '-')} of {exchange.module.replace('_', ' ')}",
         ranks=ranks,
@@ -116,13 +117,14 @@ def _cost(
         latency=alpha,
         bandwidth=beta,
     )
-    times = counted(f"times in a {what}", exchange.count)
+    model = placement.subject.model
+    often = of_model(model, f"times in a {what}", exchange.count)
     return CollectiveCost(
         exchange,
         group,
         size,
         once,
-        repeated.derive(f"{once.label[4:]}s in stage {exchange.stage}", count=times, each=once),
+        repeated.derive(f"{once.label[4:]}s in stage {exchange.stage}", count=often, each=once),
     )
 
 
@@ -131,9 +133,10 @@ def _payload(placement: Placement, exchange: Exchange, tokens: Term) -> Term:
     width = subject.activations.bits or 0
     stage = subject.engine.stage_sends if subject.engine else "hidden"
     doubled = 2 if exchange.kind == "send" and stage == "hidden_residual" else 1
-    many = counted(
+    many = Term(
         "tokens in it",
         tidy(Fraction(tokens.value) * exchange.tokens),
+        inputs=(tokens,),
         note=f"{exchange.tokens} a token of a DP rank" if exchange.tokens != 1 else "",
     )
     said = subject.pool.activations is not None
@@ -150,9 +153,14 @@ def _payload(placement: Placement, exchange: Exchange, tokens: Term) -> Term:
     return payload.derive(
         exchange.elements,
         tokens=many,
-        values=counted("values a token", tidy(exchange.width * doubled)),
+        values=of_model(subject.model, "values a token", tidy(exchange.width * doubled)),
         bytes_a_value=value,
-        extra=Term("extra bytes", exchange.extra * Fraction(tokens.value), BYTES),
+        extra=fixed(
+            "extra bytes",
+            exchange.extra * Fraction(tokens.value),
+            "4 B a query head of log-sum-exp" if exchange.extra else "none",
+            BYTES,
+        ),
     )
 
 
@@ -179,15 +187,15 @@ def _beta(placement: Placement, group: Group) -> Term:
     link = join.link
     links = join.share * (group.size - 1 if join.shape == "mesh" else 1)
     efficiency = Fraction(1) if placement.subject.ideal else Fraction(link.efficiency)
-    many = counted("links a device", links, note=join.note)
+    many = of_hardware(placement.subject, "links a device", links)
     if join.note:
         many = assumed("links a device", links, units.NONE, join.note)
     return rank_bandwidth.derive(
         f"bandwidth of a rank over {link.title}",
         bandwidth=leaf(link, "bandwidth", f"bandwidth of {link.title}", link.bandwidth, BYTE_RATE),
         links=many,
-        efficiency=counted(
-            "efficiency", efficiency, note="ideal" if placement.subject.ideal else ""
-        ),
-        oversubscription=counted("oversubscription", join.oversubscription),
+        efficiency=fixed("efficiency", efficiency, "time = ideal")
+        if placement.subject.ideal
+        else leaf(link, "efficiency", "efficiency", efficiency, units.NONE),
+        oversubscription=of_hardware(placement.subject, "oversubscription", join.oversubscription),
     )

@@ -16,6 +16,7 @@ from kvdsl.costs import cache, collectives, passes
 from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.load import Load
 from kvdsl.costs.memory import Ledger, leaf
+from kvdsl.costs.origins import fixed
 from kvdsl.costs.passes import RankTime
 from kvdsl.formulas import Term, formula, greatest, total
 from kvdsl.placement.placement import Placement
@@ -42,7 +43,11 @@ def decode(placement: Placement, books: tuple[Ledger, ...], load: Load) -> Decod
     exchanged = collectives.costs(placement, carried.tokens, carried.sampled, "decode step")
     stages = [passes.slowest(times, stage.number) for stage in placement.stages]
     sent = [cost.all for cost in exchanged]
-    collective = total("collectives", sent) if sent else Term("collectives", 0.0, TIME)
+    collective = (
+        total("collectives", sent)
+        if sent
+        else fixed("collectives", 0.0, "no group has two ranks", TIME)
+    )
     tpot = total("time of a token", [*(s.time for s in stages), collective])
     terms = {
         "decode.tpot": tpot,
@@ -59,7 +64,7 @@ def decode(placement: Placement, books: tuple[Ledger, ...], load: Load) -> Decod
             placement,
             times,
             f"{module.replace('_', ' ')} read",
-            lambda t, m=module: dict(t.reads).get(m, Term(m, 0.0, TIME)),  # type: ignore[misc]
+            lambda t, m=module: dict(t.reads).get(m, fixed(m, 0.0, "not in this stage", TIME)),  # type: ignore[misc]
         )
     return Decode(times, exchanged, terms)
 
@@ -88,7 +93,13 @@ def _mean_read(placement: Placement, books: tuple[Ledger, ...], load: Load) -> T
     stages = []
     for stage in placement.stages:
         size = cache.request_on_rank(stage, Fraction(load.context.value))
-        each = Term(f"cache of a request on a rank of stage {stage.number}", size, units.BYTES)
+        each = Term(
+            f"cache of a request on a rank of stage {stage.number}",
+            size,
+            units.BYTES,
+            inputs=(load.context, cache.stage_token_term(placement, stage)),
+            note="tokens x bytes a token on a rank",
+        )
         requests = Term(
             "requests in a micro-batch, mean",
             tidy(Fraction(load.mean.value) / micro),

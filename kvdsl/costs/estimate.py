@@ -13,8 +13,9 @@ from kvdsl.costs import cache, memory, money, weights
 from kvdsl.costs.decode import Decode, decode
 from kvdsl.costs.load import Load, asked_requests, load
 from kvdsl.costs.memory import Capacity, Ledger
+from kvdsl.costs.origins import of_layout
 from kvdsl.costs.prefill import Prefill, prefill
-from kvdsl.formulas import Term, counted, formula
+from kvdsl.formulas import Term, formula
 from kvdsl.placement.placement import Placement, build
 from kvdsl.placement.subject import Subject
 from kvdsl.spec.workload import Workload
@@ -83,12 +84,12 @@ def _values(
         "kv.bytes_per_token_per_gpu": memory.largest_token(books),
         **cache.request_terms(placement, cache.held_tokens(subject)),
         "kv.copies": cache.copies_term(placement),
-        **memory.capacity_terms(capacity),
+        **memory.capacity_terms(subject, capacity),
         "memory.weights": fullest.weights,
         "memory.kv": fullest.room,
         "memory.reserve": fullest.reserve,
         **weights.parameter_terms(subject.model, placement.tensors),
-        "gpus": counted("devices that hold a rank", placement.used),
+        "gpus": of_layout(subject, "devices that hold a rank", placement.used),
     }
 
 

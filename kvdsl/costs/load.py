@@ -12,8 +12,9 @@ from fractions import Fraction
 
 from kvdsl import units
 from kvdsl.arithmetic import over, raised
+from kvdsl.costs.origins import of_layout
 from kvdsl.costs.weights import Exact
-from kvdsl.formulas import Term, counted, formula
+from kvdsl.formulas import Term, formula
 from kvdsl.placement.subject import Subject
 from kvdsl.units import tidy
 
@@ -71,7 +72,7 @@ def asked_requests(subject: Subject) -> Term:
 
 def load(subject: Subject, asked: Term, capacity: Term) -> Load:
     degrees = subject.degrees
-    holders = counted("holders (DP ranks of all replicas)", degrees.holders)
+    holders = of_layout(subject, "holders (DP ranks of all replicas)", degrees.holders)
     served = asked
     if int(asked.value) > int(capacity.value):
         served = Term("requests that fit", capacity.value, units.REQUESTS, inputs=(capacity,),
@@ -80,8 +81,8 @@ def load(subject: Subject, asked: Term, capacity: Term) -> Load:
         "requests on the busiest rank", in_flight=served, holders=holders
     )
     mean = mean_requests.derive("requests on a rank, mean", in_flight=served, holders=holders)
-    micro = counted(
-        "micro-batches", max(1, min(degrees.pp, int(busiest.value))), note="one a stage"
+    micro = of_layout(
+        subject, "micro-batches", max(1, min(degrees.pp, int(busiest.value))), note="one a stage"
     )
     return Load(
         asked,

@@ -13,8 +13,9 @@ from fractions import Fraction
 from kvdsl import units
 from kvdsl.arithmetic import at_least, floored
 from kvdsl.costs import cache, weights
+from kvdsl.costs.origins import of_layout, of_model
 from kvdsl.costs.weights import Exact
-from kvdsl.formulas import Term, assumed, counted, formula, greatest, least, total
+from kvdsl.formulas import Term, assumed, formula, greatest, least, total
 from kvdsl.placement.placement import Holder, Placement, RankClass
 from kvdsl.placement.subject import Subject
 from kvdsl.spec.declaration import Block, Declaration
@@ -77,13 +78,13 @@ def ledgers(placement: Placement) -> tuple[Ledger, ...]:
     subject = placement.subject
     found = []
     modules = {s.number: weights.module_terms(placement, s) for s in placement.stages}
-    tokens = {s.number: cache.stage_token_term(s) for s in placement.stages}
+    tokens = {s.number: cache.stage_token_term(placement, s) for s in placement.stages}
     for rank in placement.classes:
         parts = tuple(modules[rank.stage].items())
         held = (
             total("weights on the device", [t for _, t in parts])
             if parts
-            else Term("weights on the device", 0, units.BYTES)
+            else of_model(subject.model, "weights on the device", 0, units.BYTES)
         )
         memory = _memory(subject, rank)
         share = _utilization(subject)
@@ -208,6 +209,7 @@ def _capacity(placement: Placement, holder: Holder, books: tuple[Ledger, ...]) -
             f"bytes a token on a rank of stage {stage.number}",
             whole / length,
             units.BYTES_PER_TOKEN,
+            inputs=(book.token,),
             note=f"of a request of {length:,} tok",
         )
         windowed = any(s.part.growth != "token" for s in stage.cache)
@@ -219,8 +221,10 @@ def _capacity(placement: Placement, holder: Holder, books: tuple[Ledger, ...]) -
         tokens.append(_paged(fits, page, lost))
         requests.append(_requests(subject, book, stage.number, placement, length, page, lost))
     if not tokens:
-        none = Term("tokens in each holder", 0, units.TOKENS, note="the model keeps no cache")
-        return Capacity(holder, none, Term("requests in each holder", 0, units.REQUESTS))
+        none = of_model(subject.model, "tokens in each holder", 0, units.TOKENS)
+        return Capacity(
+            holder, none, of_model(subject.model, "requests in each holder", 0, units.REQUESTS)
+        )
     return Capacity(
         holder,
         least("tokens in each holder", tokens, note="the fullest device decides"),
@@ -259,21 +263,22 @@ def _requests(
     own = length - common
     if not own:
         return Term("requests", int(Fraction(room.value) >= 0) * 10**9, units.REQUESTS,
-                    note="requests hold nothing of their own")  # fmt: skip
+                    inputs=(room,), note="requests hold nothing of their own")  # fmt: skip
     size = Term(
         f"bytes of a request of {own:,} tok on a rank of stage {number}",
         cache.request_on_rank(stage, own, page),
         units.BYTES,
+        inputs=(book.token,),
     )
     return requests_that_fit.derive(
         f"requests that fit in stage {number}", room=room, bytes_a_request=size
     )
 
 
-def capacity_terms(found: tuple[Capacity, ...]) -> dict[str, Term]:
+def capacity_terms(subject: Subject, found: tuple[Capacity, ...]) -> dict[str, Term]:
     tokens, requests = [], []
     for capacity in found:
-        holders = counted("holders (DP ranks of all replicas)", capacity.holder.count)
+        holders = of_layout(subject, "holders (DP ranks of all replicas)", capacity.holder.count)
         tokens.append(tokens_of_holders.derive("tokens", holders=holders, tokens=capacity.tokens))
         requests.append(
             requests_of_holders.derive("requests", holders=holders, requests=capacity.requests)

@@ -11,7 +11,8 @@ from math import inf
 
 from kvdsl.arithmetic import rate
 from kvdsl.costs.memory import leaf
-from kvdsl.formulas import Term, counted, formula, total
+from kvdsl.costs.origins import of_layout
+from kvdsl.formulas import Term, formula, total
 from kvdsl.placement.placement import Placement
 from kvdsl.placement.topology import Unit
 from kvdsl.units import MONEY_PER_TOKEN, MONEY_RATE, POWER
@@ -42,7 +43,9 @@ def price_term(placement: Placement) -> Term | None:
             placement.subject.deployment, "price", f"price per {given.scope}", given.value,
             MONEY_RATE,
         )  # fmt: skip
-        touched = counted(f"{given.scope}s paid", touched_units(placement, given.scope))
+        touched = of_layout(
+            placement.subject, f"{given.scope}s paid", touched_units(placement, given.scope)
+        )
         return price_of_units.derive("price", count=touched, price=each)
     terms = []
     for rank in placement.classes:
@@ -51,7 +54,9 @@ def price_term(placement: Placement) -> Term | None:
             return None
         each = leaf(device, "price", f"price of {device.title}", device.price, MONEY_RATE)
         terms.append(
-            price_of_units.derive(device.title, count=counted("devices", rank.count), price=each)
+            price_of_units.derive(
+                device.title, count=of_layout(placement.subject, "devices", rank.count), price=each
+            )
         )
     return total("price", terms)
 
@@ -64,7 +69,9 @@ def power_term(placement: Placement) -> Term | None:
             return None
         each = leaf(device, "power", f"power of {device.title}", device.power, POWER)
         terms.append(
-            device_power.derive(device.title, count=counted("devices", rank.count), watts=each)
+            device_power.derive(
+                device.title, count=of_layout(placement.subject, "devices", rank.count), watts=each
+            )
         )
     return total("power", terms)
 

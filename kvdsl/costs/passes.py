@@ -15,8 +15,9 @@ from kvdsl import units
 from kvdsl.arithmetic import over, raised, real, times, where
 from kvdsl.costs import cache
 from kvdsl.costs.memory import Ledger, leaf
+from kvdsl.costs.origins import fixed, of_layout, of_model
 from kvdsl.costs.weights import format_of
-from kvdsl.formulas import Term, assumed, counted, formula, greatest, total
+from kvdsl.formulas import Term, assumed, formula, greatest, total
 from kvdsl.placement.placement import Placement, Stage
 from kvdsl.placement.shares import spread
 from kvdsl.placement.tensors import active
@@ -94,7 +95,7 @@ class RankTime:
 
 
 def _sum(label: str, terms: list[Term]) -> Term:
-    return total(label, terms) if terms else Term(label, 0.0, TIME)
+    return total(label, terms) if terms else fixed(label, 0.0, "nothing of the kind here", TIME)
 
 
 def rank_times(
@@ -152,13 +153,15 @@ def _works(
     found: dict[str, list[Term]] = {}
     for (module, _), (parameters, form, tokens) in met.items():
         own = carried.sampled if module == "head" else carried.tokens
-        many = counted(
-            "tokens", tidy(Fraction(own.value) * tokens),
+        many = Term(
+            "tokens",
+            tidy(Fraction(own.value) * tokens),
+            inputs=(own,),
             note=f"{tokens} DP ranks' tokens" if tokens != 1 else "",
-        )  # fmt: skip
+        )
         work = product_work.derive(
             f"work of {module.replace('_', ' ')}",
-            parameters=counted("parameters met on a rank", tidy(parameters)),
+            parameters=of_model(subject.model, "parameters met on a rank", tidy(parameters)),
             tokens=many,
         )
         peak = _peak(device, form)
@@ -218,9 +221,9 @@ def _attention_time(placement: Placement, stage: Stage, device: Device, carried:
         heads = max(Fraction(1), Fraction(part.query_heads, attention.tp))
         work = attention_work.derive(
             f"scores of {share.part.name}",
-            layers=counted("layers", share.layers),
-            values=counted("values a score and its use", values),
-            heads=counted("query heads on a rank", tidy(heads)),
+            layers=of_model(subject.model, "layers", share.layers),
+            values=of_model(subject.model, "values a score and its use", values),
+            heads=of_layout(subject, "query heads on a rank", tidy(heads)),
             pairs=carried.pairs,
         )
         terms.append(compute_time.derive("attention computed", work=work, peak=peak))
@@ -247,8 +250,8 @@ def step_bytes(placement: Placement, requests: Term, context: Term) -> tuple[Ter
     kept = tokens_on_fullest.derive(
         "tokens on the fullest rank",
         tokens=context,
-        ranks=counted("ranks of the sequence", a.cp),
-        run=counted("run of tokens", a.interleave),
+        ranks=of_layout(placement.subject, "ranks of the sequence", a.cp),
+        run=of_layout(placement.subject, "run of tokens", a.interleave),
     )
     for stage in placement.stages:
         # request_on_rank gives the mean over cp ranks; the fullest holds its run of tokens.
@@ -257,7 +260,7 @@ def step_bytes(placement: Placement, requests: Term, context: Term) -> tuple[Ter
             f"cache of a request on a rank of stage {stage.number}",
             cache.request_on_rank(stage, length),
             BYTES,
-            inputs=(kept, cache.stage_token_term(stage)),
+            inputs=(kept, cache.stage_token_term(placement, stage)),
             note="tokens x bytes a token on a rank",
         )
         found.append(
@@ -275,7 +278,7 @@ def decode_carried(placement: Placement, requests: Term, context: Term) -> Carri
         inputs=(requests, context),
         note="each request's new token with each cached one",
     )
-    tokens = counted("tokens of a DP rank", requests.value, note="one a request")
+    tokens = Term("tokens of a DP rank", requests.value, inputs=(requests,), note="one a request")
     return Carried(
         "decode step",
         tokens,
@@ -298,8 +301,8 @@ def prefill_carried(placement: Placement, new: Term, found: Term) -> Carried:
     pairs = causal_pairs.derive("pairs of query and key", new=new, found=found)
     on_rank = Term("pairs on a rank", tidy(Fraction(pairs.value) / ways), NONE, inputs=(pairs,),
                    note=f"over {ways} ranks of the sequence")  # fmt: skip
-    tokens = counted("tokens of a DP rank", tidy(Fraction(new.value) / a.pcp))
-    one = Term("requests", 1, units.REQUESTS)
-    last = counted("tokens that the head scores", 1, note="the last of a prompt")
+    tokens = Term("tokens of a DP rank", tidy(Fraction(new.value) / a.pcp), inputs=(new,))
+    one = fixed("requests", 1, "one prompt on each DP rank", units.REQUESTS)
+    last = fixed("tokens that the head scores", 1, "the last of a prompt")
     read = step_bytes(placement, one, found)
     return Carried("prefill", tokens, last, read, on_rank, expanded=True)

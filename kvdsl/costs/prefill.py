@@ -17,8 +17,9 @@ from kvdsl.arithmetic import real, times, where
 from kvdsl.costs import collectives, passes
 from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.memory import Ledger, leaf
+from kvdsl.costs.origins import of_layout
 from kvdsl.costs.passes import RankTime
-from kvdsl.formulas import Term, assumed, counted, formula, greatest, total
+from kvdsl.formulas import Term, assumed, formula, greatest, total
 from kvdsl.placement.placement import Placement
 from kvdsl.placement.subject import Subject
 from kvdsl.units import REQUEST_RATE, TIME, TOKEN_RATE, tidy
@@ -82,7 +83,9 @@ def prefill(placement: Placement, books: tuple[Ledger, ...]) -> Prefill:
         stages.append(total(f"prefill in stage {stage.number}", terms))
     service = total("prefill of a prompt", stages)
     slowest = greatest("slowest stage", stages)
-    servers = counted("prompts at once (DP ranks of all replicas)", placement.degrees.holders)
+    servers = of_layout(
+        subject, "prompts at once (DP ranks of all replicas)", placement.degrees.holders
+    )
     return Prefill(
         times,
         exchanged,

@@ -9,7 +9,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 from kvdsl import units
-from kvdsl.formulas import Term, counted, formula, total
+from kvdsl.costs.origins import of_layout
+from kvdsl.formulas import Term, formula, total
 from kvdsl.placement.placement import Placement, Stage
 from kvdsl.placement.shares import Shard, redundancy
 from kvdsl.placement.subject import Subject
@@ -113,7 +114,7 @@ def _module(
         )
         store = _stored_term(subject, word, title, numbers, size, shards[0])
         ways = "copied whole" if held == 1 else f"1/{1 / held}"
-        part = counted("held by each rank", held, note=f"{ways}, cut over {shards[0].mesh}")
+        part = of_layout(subject, "held by each rank", held, f"{ways}, cut over {shards[0].mesh}")
         terms.append(bytes_on_rank.derive(f"{word} on a rank", stored_bytes=store, held=part))
     return terms[0] if len(terms) == 1 else total(f"{word} on a rank", terms)
 
@@ -148,7 +149,9 @@ def _stored_term(
     scales = size - numbers * bits
     if not scales:
         return plain_bytes.derive(f"{word} in the stage", parameters=parameters, bytes_each=each)
-    more = Term("bytes of scales", scales, units.BYTES, span=form.at, note=title)
+    more = Term(
+        "bytes of scales", scales, units.BYTES, span=form.at, source=form.source, note=title
+    )
     return scaled_bytes.derive(
         f"{word} in the stage", parameters=parameters, bytes_each=each, scales=more
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from kvdsl.diagnostics import Severity
 from kvdsl.formulas import Term
 from kvdsl.plan import Comparison, Entry, Finding, Mood, RequirementResult, Tile, Verdict
+from kvdsl.spec.vocabulary import INPUTS
 from kvdsl.units import UNITS, Quantity, grouped, shown
 
 COUNTED = "counted from "
@@ -159,5 +160,5 @@ def sources(values: Mapping[str, Term]) -> tuple[Entry, ...]:
 
 
 def _leaves(values: Mapping[str, Term]) -> Iterator[Term]:
-    for name in sorted(values):
+    for name in sorted(set(values) - set(INPUTS)):  # an input only says itself again
         yield from values[name].leaves()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kvdsl import units
 from kvdsl.costs import cache, weights
-from kvdsl.formulas import Term, counted, total
+from kvdsl.costs.origins import fixed, of_model
+from kvdsl.formulas import Term, total
 from kvdsl.placement.cache import cache_parts
 from kvdsl.placement.tensors import tensors
 from kvdsl.planning.subjects import DEFAULT_ACTIVATIONS
@@ -30,11 +31,14 @@ def model_values(model: Model, length: int | None = None) -> dict[str, Term]:
     each, endless, kept = [], [], []
     for part in parts:
         record = Term(f"bytes a token and layer in {part.name}", cache.record_bytes(part),
-                      BYTES_PER_TOKEN, note="bf16")  # fmt: skip
-        layers = counted("layers", part.layers)
+                      BYTES_PER_TOKEN, basis="spec", span=model.at, source=model.source,
+                      note="counted in bf16")  # fmt: skip
+        layers = of_model(model, "layers", part.layers)
         one = cache.bytes_per_token.derive(
-            f"bytes a token in {part.name}", layers=layers, heads=counted("records", 1),
-            bytes_a_head=Term(record.label, record.value, BYTES, note="bf16"),
+            f"bytes a token in {part.name}",
+            layers=layers,
+            heads=fixed("records", 1, "one a token"),
+            bytes_a_head=Term(record.label, record.value, BYTES, inputs=(record,)),
         )  # fmt: skip
         if part.growth != "request":
             each.append(one)
@@ -43,7 +47,7 @@ def model_values(model: Model, length: int | None = None) -> dict[str, Term]:
         kept.append(
             cache.bytes_per_request.derive(
                 f"a request in {part.name}", layers=layers, record=record,
-                kept=Term("tokens kept", part.tokens(tokens), units.TOKENS),
+                kept=fixed("tokens kept", part.tokens(tokens), "the length asked", units.TOKENS),
             )
         )  # fmt: skip
     for name, terms, dimension in (
@@ -52,6 +56,6 @@ def model_values(model: Model, length: int | None = None) -> dict[str, Term]:
         ("kv.bytes_per_request", kept, BYTES),
     ):
         label = f"{name} in bf16"
-        found[name] = total(label, terms) if terms else Term(label, 0, dimension)
-    found["state.bytes_per_request"] = Term("state.bytes_per_request", 0, BYTES)
+        found[name] = total(label, terms) if terms else of_model(model, label, 0, dimension)
+    found["state.bytes_per_request"] = of_model(model, "state.bytes_per_request", 0, BYTES)
     return found

@@ -87,8 +87,14 @@ def inputs(made: Subject) -> dict[str, Term]:
     def put(name: str, value: int | Fraction | None, dimension: units.Dimension, at: Block) -> None:
         if value is not None:
             origin = at.origin(name.rpartition(".")[2])
-            place = origin.span if origin else None
-            found[name] = Term(name, value, dimension, basis="spec", span=place)
+            found[name] = Term(
+                name,
+                value,
+                dimension,
+                basis="spec" if origin else "default",
+                span=origin.span if origin else None,
+                note="" if origin else f"nothing says `{name}`",
+            )
 
     workload, budget, d = made.workload, made.budget, made.degrees
     for word, amount, dimension in (
@@ -124,7 +130,7 @@ def inputs(made: Subject) -> dict[str, Term]:
         "layout.experts.redundant": d.experts.redundant,
     }
     for word, size in sizes.items():
-        found[word] = Term(word, size, basis="spec")
+        found[word] = Term(word, size, basis="spec", span=made.place("layout"))
     return found
 
 

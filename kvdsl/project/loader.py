@@ -17,6 +17,7 @@ from kvdsl.project.catalog import Catalog
 from kvdsl.project.files import Imported, Loaded, parsed, unreadable
 from kvdsl.project.messages import BadImport, ImportCycle, UnnamedImport
 from kvdsl.project.reading import Refusal, read, read_standard_input
+from kvdsl.project.tree import Tree
 from kvdsl.source import Span
 from kvdsl.syntax.nodes import Import
 
@@ -64,7 +65,7 @@ def load_text(
     """The project of a text; its imports are looked for in `folder` (the working folder)."""
     base = folder if folder is not None else Path()
     shown = PurePosixPath(name).parent if folder is not None else PurePosixPath()
-    loading = _Loading()
+    loading = _Loading(Tree.around(base))
     main = loading.followed(parsed(name, text), base, shown, (base / Path(name).name,))
     return Project(main, (*loading.order, main), catalog or Catalog())
 
@@ -76,7 +77,8 @@ def _alone(file: Loaded, catalog: Catalog | None) -> Project:
 class _Loading:
     """The files of one project while they are being followed; each is read once."""
 
-    def __init__(self) -> None:
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
         self._done: dict[Path, Loaded] = {}
         self.order: list[Loaded] = []
 
@@ -102,13 +104,16 @@ class _Loading:
         self, node: Import, folder: Path, shown: PurePosixPath, chain: tuple[Path, ...]
     ) -> tuple[Loaded | None, tuple[Diagnostic, ...]]:
         written = node.path.value
-        refusal = _refused(written)
+        refusal = _refused(written) or self._tree.refused(folder, written)
         if refusal:
             return None, (_bad(node.path.span, written, refusal),)
         path = Path(os.path.normpath(folder / written))
         if path in (known := [Path(os.path.normpath(p)) for p in chain]):
             circle = [p.name for p in (*known[known.index(path) :], path)]
-            return None, (ImportCycle(node.path.span, " → ".join(circle)).diagnostic(),)
+            message = ImportCycle(node.path.span, " → ".join(circle))
+            if len(circle) == 2:
+                message = replace(message, way_out="delete it: a file knows its own names")
+            return None, (message.diagnostic(),)
         if path in self._done:
             return self._done[path], ()
         if len(self._done) >= MOST_FILES or len(chain) > 50:

@@ -59,8 +59,7 @@ class ImportCycle(Message):
     code: ClassVar[str] = "KV022"
     headline: ClassVar[str] = "this import closes a circle of files"
     notes: ClassVar[tuple[str, ...]] = ("the circle: {chain}",)
-    helps: ClassVar[tuple[str, ...]] = (
-        "move what both files need to a third one, and import that",
-    )
+    helps: ClassVar[tuple[str, ...]] = ("{way_out}",)
     span: Span
     chain: str
+    way_out: str = "move what both files need to a third one, and import that"

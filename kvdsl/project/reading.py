@@ -6,12 +6,13 @@ imports.
 
 from __future__ import annotations
 
+import errno
 import stat
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-MOST_BYTES = 4_000_000
+MOST_BYTES = 1_000_000
 """A spec is written by hand; a larger file is a mistake, and would only be slow to refuse later."""
 
 
@@ -41,8 +42,12 @@ def read(path: Path) -> str | Refusal:
         return Refusal("a part of the path is a file, not a folder")
     except PermissionError:
         return Refusal("permission denied")
-    except (OSError, ValueError) as error:  # names too long, with NUL, loops of links
-        return Refusal(getattr(error, "strerror", None) or "the path is not valid")
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return Refusal("it is a link that leads back to itself")
+        return Refusal((error.strerror or "the path is not valid").lower())  # too long a name
+    except ValueError:  # a NUL in the path
+        return Refusal("the path is not valid")
 
 
 def read_standard_input() -> str | Refusal:

@@ -27,6 +27,9 @@ from kvdsl.source import SourceFile
 COLUMNS = 80
 """Width where nobody knows it: a file, a pipe, a log."""
 
+MOST_DRAWN = 100
+"""Nobody reads more than this of a file that is wrong in every line."""
+
 MOST_LABELS = 8
 """Further places than this are counted and not drawn: nobody reads a screen of underlines."""
 
@@ -40,8 +43,16 @@ def drawn(diagnostic: Diagnostic, columns: int = COLUMNS, paint: Paint = PLAIN) 
 
 
 def drawn_report(report: Report, columns: int = COLUMNS, paint: Paint = PLAIN) -> str:
-    """All of a report, an empty line between two."""
-    return "\n".join(drawn(diagnostic, columns, paint) for diagnostic in report.diagnostics)
+    """A report, an empty line between two; of very many, the gravest, and how many there are."""
+    found = report.diagnostics
+    if len(found) > MOST_DRAWN:
+        gravest = sorted(found, key=lambda each: each.severity.rank)[:MOST_DRAWN]
+        found = tuple(sorted(gravest, key=lambda each: each.sort_key))
+    texts = [drawn(diagnostic, columns, paint) for diagnostic in found]
+    left = len(report.diagnostics) - len(found)
+    if left:
+        texts.append(f"and {left:,} more; `kvdsl check --output concise` lists all, a line each\n")
+    return "\n".join(texts)
 
 
 def concise(diagnostic: Diagnostic, paint: Paint = PLAIN) -> str:

@@ -1,29 +1,23 @@
 """The report: plans as one HTML page that fetches nothing and runs nothing.
 
 Comes in: the plans of a spec's deployments. Goes out: a page with its styles, fonts and pictures
-inside. Sections are those of `SECTIONS`, in that order; one that a plan has nothing for is left
-out. Not its job: computing a figure, or pages (pdf).
+inside. Not its job: what a deployment's sections tell (chapters), or pages (pdf).
 """
 
 from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from kvdsl.plan import Chart, CollectiveRow, Finding, Plan, StepBar
+from kvdsl.plan import Plan
 from kvdsl.render import listing as spec_listing
-from kvdsl.render.chains import Step, chains
+from kvdsl.render.chapters import Chapter, chapter
 from kvdsl.render.listing import Listing, Mark
-from kvdsl.render.places import Places, slug, slugs
+from kvdsl.render.places import Places, slugs
 from kvdsl.render.svg import colours
-from kvdsl.render.svg.curves import curves
-from kvdsl.render.svg.memory import memory
-from kvdsl.render.svg.placement import placement
-from kvdsl.render.svg.step import exchanges, step
 from kvdsl.render.visible import visible
 from kvdsl.resources import resource
 from kvdsl.units import Quantity, exact, grouped, shown, tidy
@@ -41,131 +35,6 @@ FONTS = (
 )
 
 
-def _charts(plan: Plan, *rooms: str) -> tuple[Chart, ...]:
-    """The charts whose name begins with one of these rooms: `cache.capacity`."""
-    return tuple(chart for chart in plan.charts if chart.name.split(".")[0] in rooms)
-
-
-def _values(plan: Plan, *rooms: str) -> tuple[str, ...]:
-    return tuple(name for name in plan.values if name.split(".")[0] in rooms)
-
-
-_HOMED = ("cache", "kv", "capacity", "sweep", "sweeps", "transfer", "tier", "tiers", "cost")
-
-
-def _time_charts(plan: Plan) -> tuple[Chart, ...]:
-    """Charts of time, and those that name no other section."""
-    return tuple(chart for chart in plan.charts if chart.name.split(".")[0] not in _HOMED)
-
-
-def _always(_plan: Plan) -> bool:
-    return True
-
-
-def _allowed(plan: Plan) -> tuple[Finding, ...]:
-    return tuple(f for f in plan.findings if f.waived is not None)
-
-
-def _standing(plan: Plan) -> tuple[Finding, ...]:
-    return tuple(f for f in plan.findings if f.waived is None)
-
-
-SECTIONS: tuple[tuple[str, str, Callable[[Plan], object]], ...] = (
-    ("verdict", "Verdict", _always),
-    ("requirements", "Requirements", lambda p: p.requirements or _allowed(p)),
-    ("findings", "Findings", _standing),
-    ("placement", "Placement", lambda p: p.pictures),
-    ("memory", "Memory", lambda p: p.memory),
-    ("cache", "Cache", lambda p: p.cache or _charts(p, "cache", "kv", "capacity")),
-    ("communication", "Communication", lambda p: p.collectives),
-    ("time", "Time", lambda p: p.steps or _time_charts(p)),
-    ("alternatives", "Alternatives", lambda p: p.comparison),
-    ("sweeps", "Sweeps", lambda p: p.sweeps or _charts(p, "sweep", "sweeps")),
-    ("transfer", "Transfer and tiers", lambda p: _values(p, "transfer", "tier")),
-    ("cost", "Cost", lambda p: _values(p, "cost")),
-    ("derivations", "Derivations", lambda p: p.values),
-    ("sources", "Assumptions and sources", lambda p: p.assumptions or p.sources),
-)
-"""Key (its template's name), title, and whether a plan has anything for it; in reading order."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chapter:
-    """One deployment of a report. `prefix` begins every id in it, `level` is its sections' heading
-    level (one deeper where a report has several deployments)."""
-
-    plan: Plan
-    prefix: str
-    level: int
-    sections: tuple[tuple[str, str], ...]
-    chains: tuple[tuple[str, Step], ...]
-
-    @property
-    def standing(self) -> tuple[Finding, ...]:
-        return _standing(self.plan)
-
-    @property
-    def allowed(self) -> tuple[Finding, ...]:
-        return _allowed(self.plan)
-
-    @property
-    def pools(self) -> tuple[str, ...]:
-        plan = self.plan
-        named = [row.pool for row in plan.memory] + [row.pool for row in plan.cache]
-        named += [row.pool for row in plan.collectives] + [row.pool for row in plan.steps]
-        return tuple(dict.fromkeys(named))
-
-    def finding_id(self, finding: Finding) -> str:
-        return f"{self.prefix}finding-{self.plan.findings.index(finding) + 1}"
-
-    def derivation_id(self, value: str) -> str:
-        """The id of a value's chain; empty where the plan has none."""
-        return f"{self.prefix}value-{slug(value)}" if value in self.plan.values else ""
-
-    def chart_list(self, section: str) -> tuple[Chart, ...]:
-        if section == "cache":
-            return _charts(self.plan, "cache", "kv", "capacity")
-        if section == "sweeps":
-            return _charts(self.plan, "sweep", "sweeps")
-        if section in ("transfer", "cost"):
-            return _charts(self.plan, *(("cost",) if section == "cost" else _HOMED[5:8]))
-        return _time_charts(self.plan)
-
-    def value_names(self, *rooms: str) -> tuple[str, ...]:
-        return _values(self.plan, *rooms)
-
-    def step_of(self, pool: str, phase: str) -> StepBar | None:
-        steps = (s for s in self.plan.steps if s.pool == pool and s.phase == phase)
-        return next(steps, None)
-
-    def algorithm(self, row: CollectiveRow) -> str:
-        """The formula that gives the time of one: below the one that multiplies it by a count."""
-        terms = (row.term, *row.term.inputs)
-        names = [term.formula.name for term in terms if term.formula is not None]
-        return names[-1] if names else ""
-
-    def picture(self, number: int, title: str) -> str:
-        return placement(f"{self.prefix}picture-{number}", title, self.plan.pictures[number])
-
-    def memory_bars(self, pool: str, title: str) -> str:
-        rows = [row for row in self.plan.memory if row.pool == pool]
-        return memory(f"{self.prefix}memory-{self.pools.index(pool)}", title, rows)
-
-    def exchanges(self, pool: str, phase: str, title: str) -> str:
-        bar = self.step_of(pool, phase)
-        if bar is None:
-            return ""
-        rows = [r for r in self.plan.collectives if r.pool == pool and r.phase == phase]
-        name = f"{self.prefix}exchanges-{phase}-{self.pools.index(pool)}"
-        return exchanges(name, title, rows, bar.whole)
-
-    def step(self, bar: StepBar) -> str:
-        return step(f"{self.prefix}step-bar-{self.plan.steps.index(bar)}", bar)
-
-    def chart(self, chart: Chart) -> str:
-        return curves(f"{self.prefix}chart-{self.plan.charts.index(chart)}", chart)
-
-
 def report_html(plans: Sequence[Plan], version: str) -> str:
     """One page for all the plans, which are deployments of one spec. Raises ValueError for none."""
     if not plans:
@@ -174,7 +43,7 @@ def report_html(plans: Sequence[Plan], version: str) -> str:
     prefixes = [f"{name}-" for name in slugs(plan.name for plan in plans)]
     several = len(plans) > 1
     chapters = tuple(
-        _chapter(plan, prefix if several else "", 3 if several else 2)
+        chapter(plan, prefix if several else "", 3 if several else 2)
         for plan, prefix in zip(plans, prefixes, strict=True)
     )
     return (
@@ -188,24 +57,20 @@ def report_html(plans: Sequence[Plan], version: str) -> str:
             places=Places(tuple(texts)),
             listings=_listings(texts, chapters),
             style=_style(),
+            dark=colours.dark_rules(),
         )
     )
 
 
-def _chapter(plan: Plan, prefix: str, level: int) -> Chapter:
-    sections = tuple((key, title) for key, title, filled in SECTIONS if filled(plan))
-    return Chapter(plan, prefix, level, sections, chains(prefix, plan.values))
-
-
 def _listings(texts: Mapping[str, str], chapters: Iterable[Chapter]) -> tuple[Listing, ...]:
     marks: dict[tuple[str, int], list[Mark]] = {}
-    for chapter in chapters:
-        for finding in chapter.standing:
+    for told in chapters:
+        for finding in told.standing:
             span = finding.diagnostic.span
-            mark = Mark(finding.code, finding.severity.value, f"#{chapter.finding_id(finding)}")
+            mark = Mark(finding.code, finding.severity.value, f"#{told.finding_id(finding)}")
             marks.setdefault((span.file.name, span.line), []).append(mark)
-        for number, result in enumerate(chapter.plan.requirements, start=1):
-            mark = Mark(result.status, result.status, f"#{chapter.prefix}requirement-{number}")
+        for number, result in enumerate(told.plan.requirements, start=1):
+            mark = Mark(result.status, result.status, f"#{told.prefix}requirement-{number}")
             marks.setdefault((result.span.file.name, result.span.line), []).append(mark)
     return tuple(
         spec_listing.listing(number, name, text, marks)
@@ -215,7 +80,7 @@ def _listings(texts: Mapping[str, str], chapters: Iterable[Chapter]) -> tuple[Li
 
 @cache
 def _style() -> str:
-    """The stylesheet with fonts and the pictures' dark colours; the same for every report."""
+    """The stylesheet with its fonts; the same for every report."""
     faces = []
     for family, weight, file in FONTS:
         data = b64encode(resource("templates", "fonts", f"{file}.woff2").read_bytes()).decode()
@@ -224,7 +89,7 @@ def _style() -> str:
             f"font-display:swap;src:url(data:font/woff2;base64,{data}) format('woff2')}}"
         )
     sheet = resource("templates", "report.css").read_text(encoding="utf-8")
-    return "\n".join((*faces, sheet, colours.dark_rules()))
+    return "\n".join((*faces, sheet))
 
 
 @cache
@@ -275,7 +140,8 @@ def _number(quantity: Quantity) -> str:
 
 def _in_unit(quantity: Quantity, unit: str) -> str:
     """In a unit, with three decimals that stand in a column."""
-    return f"{float(quantity.in_unit(unit)):,.3f}"
+    number = float(quantity.in_unit(unit))
+    return "< 0.001" if 0 < number < 0.0005 else f"{number:,.3f}"
 
 
 def _ticked(text: str) -> tuple[tuple[str, bool], ...]:

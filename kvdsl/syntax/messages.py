@@ -73,6 +73,14 @@ class HiddenCharacter(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class EmptyFile(Message):
+    code: ClassVar[str] = "KV003"
+    headline: ClassVar[str] = "the file is empty"
+    helps: ClassVar[tuple[str, ...]] = ("write `kvspec 1` as the first statement",)
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class MissingEdition(Message):
     code: ClassVar[str] = "KV003"
     headline: ClassVar[str] = "the file does not start with its edition"

@@ -21,6 +21,7 @@ from kvdsl.syntax.fault import Fault
 from kvdsl.syntax.faults import explain, too_deep
 from kvdsl.syntax.messages import (
     EDITION,
+    EmptyFile,
     HiddenCharacter,
     MisplacedEdition,
     MissingEdition,
@@ -125,7 +126,9 @@ def _check_edition(source: SourceFile, statements: list[Statement]) -> list[Diag
         start = 1 if source.text.startswith("\ufeff") else 0
         place_before = source.span(start, start)
         fix = Fix("add the edition", place_before, f"kvspec {EDITION}\n\n")
-        problems.append(MissingEdition(place_before).diagnostic(fix=fix))
+        empty = not source.text[start:].strip()
+        missing = EmptyFile(place_before) if empty else MissingEdition(place_before)
+        problems.append(missing.diagnostic(fix=fix))
     return problems
 
 

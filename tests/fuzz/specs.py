@@ -9,22 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from random import Random
 
-SOUND = (1, 2, 3, 4, 6, 7, 8, 12, 16, 32, 48, 61, 64, 128)
+SOUND = (1, 2, 2, 2, 4, 4, 4, 8, 8, 16, 32, 64, 128)
+ODD = (1, 3, 5, 6, 7, 9, 11, 12, 48, 61)
 SILLY = (1, 5, 11, 999, 10**6, 10**9, 10**12)
 LENGTHS = ("1 tok", "2 tok", "100 tok", "4096 tok", "8 ktok", "128 Kitok", "1 Mtok", "1000 Gtok")
 FORMATS = ("bf16", "fp8", "fp8_block128", "nvfp4", "mxfp4", "int8", "fp32")
 MODELS = ("llama_3_1_8b", "llama_3_1_405b", "deepseek_v3", "gpt_oss_120b", "qwen3_235b_a22b")
 LINKS = ("infiniband_ndr", "nvlink4")
 NODES = ("hgx_h100", "hgx_h200", "hgx_a100_80gb", "hgx_b200")
-VALUES = (
-    "kv.tokens", "kv.copies", "kv.bytes_per_token", "kv.bytes_per_token_per_gpu", "kv.sequences",
-    "kv.bytes_per_request", "state.bytes_per_request", "memory.weights", "memory.kv", "memory.free",
-    "memory.reserve", "model.parameters", "model.active_parameters", "decode.tpot", "gpus", "power",
-    "decode.kv_read", "decode.weight_read", "decode.collectives", "decode.throughput",
-    "prefill.throughput", "prefill.ttft", "transfer.bytes", "transfer.time", "cost.per_hour",
-    "cost.per_mtok",
+CLAIMS = (
+    "kv.tokens >= 1 Mtok", "kv.copies == 1", "kv.bytes_per_token <= 1 MB/tok",
+    "kv.bytes_per_token_per_gpu within 5 % of 32_256 B/tok", "kv.sequences >= 5 req",
+    "kv.bytes_per_request <= 1 GB", "state.bytes_per_request == 0 B", "memory.weights <= 80 GB",
+    "memory.kv >= memory.weights", "memory.free >= 0 B", "memory.reserve == 0 B", "gpus <= 8",
+    "model.parameters within 1 % of 7e9", "model.active_parameters <= model.parameters",
+    "decode.tpot <= 30 ms", "decode.kv_read + decode.weight_read <= decode.tpot", "power <= 5 kW",
+    "decode.collectives / decode.tpot <= 20 %", "decode.throughput >= 100 tok/s",
+    "prefill.throughput / gpus >= 1 ktok/s", "prefill.ttft <= 2 s", "transfer.time <= 1 s",
+    "transfer.bytes <= 1 GB", "cost.per_hour <= 40 USD/h", "cost.per_mtok <= 2 USD/Mtok",
+    "tier.host.tokens >= 1 Mtok", "tier.host.load_time <= 1 s", "nothing.here >= 1",
+    "kv.tokens >= 1 tok or kv.copies > 1 when workload.concurrency > 8 req",
 )  # fmt: skip
-BOUNDS = ("1", "0", "1 Mtok", "1 GB", "30 ms", "5 req", "1 B/tok", "100 tok/s", "2 USD/h", "1 kW")
 
 
 class Draw:
@@ -43,7 +48,8 @@ class Draw:
     def n(self, most: int = 128) -> int:
         if self.chance(self.silly):
             return self.random.choice(SILLY)
-        return self.random.choice([size for size in SOUND if size <= most])
+        sizes = ODD if self.chance(self.silly) else SOUND
+        return self.random.choice([size for size in sizes if size <= most])
 
     def some(self, share: float, text: str) -> str:
         return text + "\n" if self.chance(share) else ""
@@ -60,11 +66,11 @@ def spec(random: Random) -> str:
     parts.append(workload(draw, "workload w"))
     parts.append(deployment(draw))
     if draw.chance(0.2):
-        parts.append("deployment two extends one {\n  layout = l1\n  drop compare\n}\n")
+        parts.append("deployment two extends one {\n  layout = l1\n  kv = formats.fp8\n}\n")
     if draw.chance(0.1):
         parts.append("fleet all { deployments = [one]; require gpus <= 8 }\n")
     if draw.chance(0.1):
-        parts.append(f"policy p {{ require {draw.of(VALUES)} >= {draw.of(BOUNDS)} }}\n")
+        parts.append(f"policy p {{ require {draw.of(CLAIMS)} }}\n")
     random.shuffle(parts)
     return "kvspec 1\n\n" + "\n".join(parts)
 
@@ -139,7 +145,7 @@ def model(draw: Draw) -> str:
         layers.append("2 x layer { c; f }")
     text += "stack {\n" + "\n".join(layers) + "\n}\n"
     text += draw.some(0.2, "mtp { layer { a; f } }")
-    tower = f"tower vision {{ parameters = {draw.n()}; format = formats.bf16; placement = copy }}"
+    tower = f"tower vision {{ parameters = {draw.n()}_000; format = formats.bf16; placement = copy }}"
     return text + draw.some(0.1, tower) + "}\n"
 
 
@@ -147,16 +153,18 @@ def model(draw: Draw) -> str:
 
 
 def hardware(draw: Draw) -> str:
-    text = f"device d {{\nmemory = {draw.n()} GB\nbandwidth = {draw.n()} GB/s\n"
+    text = f"device gpu {{\nmemory = {draw.n() * 10} GB\nbandwidth = {draw.n()} TB/s\n"
     text += draw.some(0.8, f"compute {{ bf16 = {draw.n()} TFLOP/s }}")
     text += draw.some(0.3, "price = 2 USD/h") + draw.some(0.3, "power = 700 W") + "}\n"
     text += f"link k {{\nbandwidth = {draw.n()} GB/s\n"
     text += draw.some(0.5, "latency = 3 us") + draw.some(0.3, "efficiency = 80 %") + "}\n"
     shape = draw.of(("switch", "mesh", "ring", "pairs", "bus", "torus"))
-    text += f"node box {{\ndevices = {draw.n(8)} x d\n"
+    text += f"node box {{\ndevices = {draw.n(8)} x gpu\n"
     if shape == "torus":
+        text = text.replace("devices = ", "devices = 8 x gpu #")
         text += "scale_up { link = k; shape = torus; dims = [2, 4] }\n"
     elif shape == "pairs":
+        text = text.replace("devices = ", "devices = 2 x gpu #")
         text += "scale_up { link = k; shape = pairs; size = 2 }\n"
     else:
         text += draw.some(0.8, f"scale_up {{ link = k; shape = {shape} }}")
@@ -181,16 +189,20 @@ def hardware(draw: Draw) -> str:
 
 
 def layout(draw: Draw) -> str:
-    tp = draw.n(16)
+    """Most of its blocks agree on the devices of a stage: a wrong one is refused early."""
+    tp, ways = draw.n(8), draw.n(4)
+    stage = tp * ways
     kind = draw.of(("tp", "tp", "pp", "dp", "cp", "any"))
     if kind == "tp":
-        text = f"tp = {tp}\n"
+        text = f"tp = {tp}\n" + draw.some(0.3, f"experts {{ ep = {tp} }}")
     elif kind == "pp":
-        text = f"tp = {tp}\npp = {draw.n(8)}\n"
+        text = f"tp = {tp}\npp = {ways}\n"
     elif kind == "dp":
-        text = f"attention {{ dp = {tp} }}\nexperts {{ ep = {tp} }}\nffn {{ tp = {tp} }}\n"
+        text = f"attention {{ dp = {tp}; tp = {ways} }}\nexperts {{ ep = {stage} }}\n"
+        text += draw.some(0.3, f"ffn {{ dp = {ways}; tp = {tp} }}")
+        text += draw.some(0.2, f"vocab {{ dp = {ways}; tp = {tp} }}")
     elif kind == "cp":
-        text = f"tp = {tp * 2}\nattention {{ tp = {tp}; cp = 2 }}\n"
+        text = f"tp = {stage}\nattention {{ tp = {tp}; cp = {ways}; interleave = 16 tok }}\n"
     else:
         text = f"attention {{ dp = {draw.n(4)}; tp = {draw.n(4)}; cp = {draw.n(4)} }}\n"
         text += f"experts {{ ep = {draw.n(16)}; redundant = {draw.n(16)} }}\n"
@@ -212,7 +224,7 @@ def workload(draw: Draw, opening: str = "workload") -> str:
 def _place(draw: Draw) -> str:
     return draw.of(
         (
-            "hall", f"{draw.n(8)} x box", f"{draw.n(8)} x d", f"1 x nodes.{draw.of(NODES)}",
+            "hall", f"{draw.n(8)} x box", f"{draw.n(8)} x gpu", f"1 x nodes.{draw.of(NODES)}",
             "hall.nodes[0..1]", "hall.devices[0, 2..3]", f"{draw.n(4)} x r",
         )
     )  # fmt: skip
@@ -234,15 +246,15 @@ def deployment(draw: Draw) -> str:
         text += draw.some(0.1, f"replicas = {draw.n(4)}")
     text += "workload = w\n" if draw.chance(0.3) else workload(draw)
     budget = draw.of(
-        (f"utilization = {draw.n(64)} %", f"kv = {draw.n()} GB", f"reserve = {draw.n()} GB")
+        (f"utilization = {50 + draw.n(32)} %", f"kv = {draw.n()} GB", f"reserve = {draw.n(8)} GB")
     )
     text += draw.some(0.5, f"budget {{ {budget} }}")
-    text += draw.some(0.2, "engine = engines.vllm_0_33")
+    text += draw.some(0.02, "engine = engines.vllm_0_33")
     text += draw.some(0.1, "draft { method = mtp; tokens = 2; acceptance = 80 % }")
     text += draw.some(0.15, "tiers { host { tier = tiers.ddr5; capacity = 1 TB per node } }")
     text += draw.some(0.2, "price = 2 USD/h per device")
     for _ in range(draw.random.randrange(3)):
-        text += f"{draw.of(('require', 'expect'))} {draw.of(VALUES)} >= {draw.of(BOUNDS)}\n"
+        text += f"{draw.of(('require', 'expect'))} {draw.of(CLAIMS)}\n"
     text += draw.some(0.2, "compare l1, l2")
     sweep = "workload.concurrency = [1 req, 64 req]; layout = [l0, l1]; show = [kv.tokens]"
     text += draw.some(0.1, f"sweep {{ {sweep} }}")

@@ -52,8 +52,6 @@ class Bar:
     limit_label: str = ""
     thin: bool = False
     """Without words in it: its title says all."""
-    whole: float | None = None
-    """Where the pieces are only some of it: the length of an outline behind them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +133,6 @@ def _row(row: Bar, scale: Scale, top: float, name: str) -> Iterator[str]:
         WIDTH - _RIGHT, top + 12, row.note, Lettering(anchor="end", ink="ink-soft", most=700)
     )
     bar = top + _TITLE + (_LIMIT_ROOM if row.limit is not None else 0)
-    if row.whole is not None:
-        long = scale.at(row.whole) - scale.at(0)
-        area = {"x": scale.at(0), "y": bar, "width": long, "height": float(_BAR)}
-        yield tag("rect", **area, stroke_dasharray="2 3", **painted("panel", "frame"))
     start, outside = 0.0, []
     for piece in row.pieces:
         if piece.value <= 0:

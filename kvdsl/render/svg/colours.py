@@ -77,4 +77,4 @@ def dark_rules() -> str:
     """The stylesheet's rules for dark: in light, the attributes of the shapes already say it."""
     fills = "".join(f".f-{name}{{fill:{dark}}}" for name, (_, dark) in PALETTE.items())
     edges = "".join(f".s-{name}{{stroke:{dark}}}" for name, (_, dark) in PALETTE.items())
-    return f"@media screen and (prefers-color-scheme:dark){{{fills}{edges}}}"
+    return f"@media (prefers-color-scheme:dark){{{fills}{edges}}}"

@@ -1,14 +1,11 @@
-"""A pass as a stack of times, and its collectives alone against the whole of it.
+"""A pass as a stack of times over its roofs.
 
-Comes in: a step bar of a plan, or collectives with the time of their pass. Goes out: a drawing in
-the unit that suits the whole.
+Comes in: a step bar of a plan. Goes out: a drawing in the unit that suits the whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from kvdsl.plan import CollectiveRow, StepBar
+from kvdsl.plan import StepBar
 from kvdsl.render.svg.bars import Axis, Bar, Key, Piece, bars
 from kvdsl.render.svg.elements import Frame
 from kvdsl.units import Quantity, shown
@@ -51,30 +48,6 @@ def _roof(label: str, limit: Quantity, unit: str) -> Bar:
     """A roof of the roofline as a thin bar below the stack."""
     piece = Piece(label, shown(limit), _number(limit, unit), "panel-deep")
     return Bar(f"Roof: {label}", shown(limit), (piece,), thin=True)
-
-
-def exchanges(name: str, title: str, rows: Sequence[CollectiveRow], whole: Quantity) -> str:
-    """Collectives of a pass on an axis as long as the pass: what is left empty is other work."""
-    unit = _unit(whole)
-    staged = len({row.stage for row in rows}) > 1
-    pieces = tuple(
-        Piece(
-            f"{row.module} {row.kind}" + (f" s{row.stage}" if staged else ""),
-            shown(row.all),
-            _number(row.all, unit),
-            "collective" if row.fast else "hue-3",
-            "" if row.fast else "stripes",
-        )
-        for row in rows
-    )
-    told = ", ".join(f"{p.label} {p.figure}" for p in pieces)
-    frame = Frame(name, title, f"Of {shown(whole)}: {told}.")
-    keys = [Key("Inside the fast domain", "collective")] if any(r.fast for r in rows) else []
-    if not all(row.fast for row in rows):
-        keys.append(Key("Leaves the fast domain", "hue-3", "stripes"))
-    most = max(_number(whole, unit), sum(p.value for p in pieces))
-    bar = Bar(title, f"of {shown(whole)}", pieces, whole=_number(whole, unit))
-    return bars(frame, [bar], Axis(f"Time of the pass ({unit})", most), keys)
 
 
 def _unit(quantity: Quantity) -> str:

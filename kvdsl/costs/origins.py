@@ -1,0 +1,44 @@
+"""Leaves that say where they came from: the layout, the model, the hardware, a definition.
+
+Comes in: a subject or model, and a number that follows from it alone. Goes out: a term with the
+place of what it was counted from, so that every chain ends at a line of a spec or of the catalog.
+"""
+
+from __future__ import annotations
+
+from kvdsl.formulas import Term
+from kvdsl.placement.subject import Subject
+from kvdsl.spec.model import Model
+from kvdsl.units import NONE, Dimension, Value
+
+
+def of_layout(subject: Subject, label: str, value: Value, note: str = "") -> Term:
+    """A degree, or a count of ranks."""
+    return Term(label, value, basis="spec", span=subject.place("layout"), note=note)
+
+
+def of_hardware(subject: Subject, label: str, value: Value, note: str = "") -> Term:
+    """A count of links or devices."""
+    return Term(label, value, basis="spec", span=subject.place("on"), note=note)
+
+
+def of_workload(subject: Subject, label: str, value: Value, dimension: Dimension) -> Term:
+    return Term(label, value, dimension, basis="spec", span=subject.place("workload"))
+
+
+def of_model(model: Model, label: str, value: Value, dimension: Dimension = NONE) -> Term:
+    """A size that is counted from the model's declaration."""
+    return Term(
+        label,
+        value,
+        dimension,
+        basis="catalog" if model.catalog else "spec",
+        span=model.at,
+        source=model.source,
+        note=f"counted from {model.title}",
+    )
+
+
+def fixed(label: str, value: Value, note: str, dimension: Dimension = NONE) -> Term:
+    """A constant of a definition, such as the one prompt of a prefill. The note says which."""
+    return Term(label, value, dimension, basis="definition", note=note)
