@@ -15,7 +15,7 @@ from math import floor as down
 from types import MappingProxyType
 from typing import Any
 
-from kvdsl.formulas import Term
+from kvdsl.formulas import Term, total
 from kvdsl.plan import RequirementResult, Status
 from kvdsl.spec.deployment import Requirement
 from kvdsl.syntax.nodes import (
@@ -290,20 +290,35 @@ def _apart(value: Quantity, bound: Quantity) -> str:
 
 
 def largest_terms(term: Term, most: int = 3) -> tuple[Term, ...]:
-    """The terms that weigh most in a value: of a sum its largest, else what was put in."""
-    while len(term.inputs) == 1:
-        term = term.inputs[0]
-    if term.formula is None:
-        return (term,)
-    if term.formula.name == "sum":
-        parts = sorted(term.inputs, key=lambda t: -abs(float(t.value)))
-        if len(parts) >= most or not parts:
-            return tuple(parts[:most])
-    deep: list[Term] = []
-    for part in term.inputs:
-        inner = part.formula is not None and part.formula.name == "sum"
-        deep.extend(part.inputs if inner and part.dimension == term.dimension else (part,))
-    return tuple(deep[:most])
+    """The terms that weigh most in a value: of nested sums the largest parts, of a `greatest` the
+    one that won; of any other formula what was put in."""
+    parts: list[Term] = []
+    waiting = [term]
+    while waiting:
+        part = waiting.pop(0)
+        name = part.formula.name if part.formula is not None else ""
+        if name == "sum" and part.inputs:
+            waiting = [*part.inputs, *waiting]
+        elif name in ("greatest", "least") and part.inputs:
+            pick = max if name == "greatest" else min
+            waiting = [pick(part.inputs, key=lambda t: t.value), *waiting]
+        else:
+            parts.append(part)
+    if len(parts) == 1:
+        return _put_in(parts[0])[:most]
+    merged: dict[str, Term] = {}
+    for part in parts:
+        known = merged.get(part.label)
+        merged[part.label] = total(part.label, [known, part]) if known else part
+    return tuple(sorted(merged.values(), key=lambda t: -abs(float(t.value)))[:most])
+
+
+def _put_in(term: Term) -> tuple[Term, ...]:
+    """What was put in, past steps that change nothing: one holder times its tokens."""
+    same = [t for t in term.inputs if t.value == term.value and t.dimension == term.dimension]
+    if same:
+        return _put_in(same[0])
+    return term.inputs or (term,)
 
 
 def constant(label: str, value: Quantity) -> Term:

@@ -86,7 +86,7 @@ CASES: dict[str, Callable[[], None]] = {
     "parentheses_10000_deep": holding("kvspec 1\nlet a = " + "(" * 10_000 + "1" + ")" * 10_000),
     "lists_10000_deep": holding("kvspec 1\nlet a = " + "[" * 10_000 + "]" * 10_000),
     "wrong_in_every_line": holding("kvspec 1\n" + "x\n" * 150),
-    "missing_import": lambda: importing("gone.kvspec", "../gone.kvspec"),
+    "missing_import": lambda: importing("gone.kvspec", "../lost.kvspec"),
     "import_outside_the_repository": outside,
     "import_through_a_link": linked,
     "link_in_a_circle": linked_in_a_circle,

@@ -26,7 +26,8 @@ from kvdsl.render.svg.scales import (
     text_width,
     tick_text,
 )
-from kvdsl.render.svg.step import exchanges, step
+from kvdsl.render.svg.step import step
+from kvdsl.render.svg.traffic import traffic, traffic_bars
 from kvdsl.units import Quantity
 from tests import sample_plan as sample
 from tests.sample_plan import gb, ms
@@ -63,6 +64,9 @@ def folded(title: str = "HGX H200") -> Picture:
     return Picture("decode", Box("cluster", title, title, False, 1, nodes), (wire,), legend, "", "")
 
 
+TRAFFIC = traffic(sample.COLLECTIVES)
+
+
 def drawings() -> dict[str, str]:
     return {
         "stages": placement("p1", "Placement", sample.PICTURE),
@@ -73,7 +77,7 @@ def drawings() -> dict[str, str]:
         "hostile": placement("p6", HOSTILE, folded(HOSTILE)),
         "memory": memory("m1", "Memory", sample.PLAN.memory),
         "step": step("s1", sample.STEP),
-        "exchanges": exchanges("x1", "Collectives", sample.COLLECTIVES, sample.STEP.whole),
+        "traffic": traffic_bars("x1", "Collectives", TRAFFIC, {"decode": sample.STEP.whole}),
         "capacity": curves("c1", sample.CHARTS[0]),
         "tpot": curves("c2", sample.CHARTS[1]),
         "long lines": curves("c3", long_chart()),

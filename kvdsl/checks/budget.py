@@ -22,6 +22,9 @@ USUAL_RESERVE = 3 * 10**9
 """Bytes a GPU that the worked 405B case keeps for activations, graphs and communicators; NVIDIA's
 aiconfigurator keeps 3.5 GiB for the same. Used for 'what if' only."""
 
+WIDEST = 1_024
+"""The widest TP that a suggestion tries: heads are counted in billions by mistake."""
+
 WIDE = ("embedding", "head")
 """Modules that released 8-bit and 4-bit checkpoints usually keep in 16 bits."""
 
@@ -37,7 +40,7 @@ def _fewest(study: Study) -> Suggestion | None:
     heads = [p.query_heads for p in study.subject.model.parts.values() if isinstance(p, Gqa | Mla)]
     device = study.placed.classes[0].device
     widest = min(heads, default=1)
-    for tp in (d for d in range(1, widest + 1) if widest % d == 0):
+    for tp in (d for d in range(1, min(widest, WIDEST) + 1) if widest % d == 0):
         if any(h % tp for h in heads):
             continue
         there = topology(Selection(count=tp, of=device))

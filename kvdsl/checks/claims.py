@@ -130,7 +130,7 @@ def failed_expectation() -> Iterator[Fact]:
 @rule(
     "KV912",
     "unanswered-requirement",
-    Severity.WARNING,
+    Severity.ERROR,
     "plan",
     "{names} is not answered by this plan, so {text} was not judged",
     label="{why}",
@@ -292,7 +292,7 @@ def not_costed() -> Iterator[Fact]:
     """A part of the deployment that this version reads but does not cost.
 
     What it checks
-        `transfer`, `tiers`, `draft`, `limits` and `search`.
+        `tiers`, `draft`, `limits` and `search`.
 
     Why it matters
         A figure that leaves something out has to say so.

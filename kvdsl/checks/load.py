@@ -212,6 +212,8 @@ def idle_dp_ranks(study: Study) -> Iterator[Fact]:
     if asked >= ranks:
         return
     token = found.values["kv.bytes_per_token"].value
+    if not token:  # no cache grows: no context is long enough to turn the advice
+        return
     limit = Quantity(attention_bytes(study).value / (2 * float(token)), TOKENS)
     yield Fact(
         study.subject.place("layout"),
@@ -325,7 +327,72 @@ def _waited(found: Estimate) -> Quantity:
     return Quantity(found.number("decode.kv_read") - found.number("decode.kv_read_mean"), TIME)
 
 
+@rule(
+    "KV206",
+    "unknown-figures",
+    Severity.WARNING,
+    "costs",
+    "times stand on figures that nothing gives: {what}",
+    label="{count} taken to be ideal",
+    notes=("{first}",),
+    helps=("give the figures, or read the times as a lower bound",),
+)
+def unknown_figures(study: Study) -> Iterator[Fact]:
+    """Times need figures that the hardware's description does not give.
+
+    What it checks
+        Links have a latency, devices a peak for their arithmetic, nodes their NICs where groups
+        leave them.
+
+    Why it matters
+        What is unknown is taken to cost nothing, so the times are too good, and a requirement on
+        them may hold that would fail.
+
+    Example
+        device card { memory = 48 GB; bandwidth = 900 GB/s }
+        node box {
+          devices  = 4 x card
+          scale_up { link = links.pcie_4_x16 }
+        }
+        deployment served {
+          model    = models.llama_3_1_8b
+          weights  = formats.bf16
+          kv       = formats.bf16
+          on       = 1 x box
+          layout   { tp = 4 }
+          budget   { reserve = 3 GB }
+          workload { context = 8 ktok; concurrency = 8 req }
+        }
+
+    Instead
+        Give the device its `compute { … }`, the link its `latency`, the node its `nics`.
+    """
+    found = study.costs
+    names = [n for n in ("decode.tpot", "prefill.ttft") if n in found.values]
+    notes: dict[str, str] = {}
+    for name in names:
+        for leaf in found.values[name].leaves():
+            if leaf.basis == "assumed" and leaf.note and leaf.label not in WAITS:
+                notes.setdefault(leaf.note, leaf.label)
+    if not notes:
+        return
+    labels = list(dict.fromkeys(notes.values()))
+    more = f" and {len(labels) - 2} more" if len(labels) > 2 else ""
+    yield Fact(
+        study.subject.place("on"),
+        {
+            "what": ", ".join(labels[:2]) + more,
+            "count": len(labels),
+            "first": "; ".join(list(notes)[:3]),
+        },
+    )
+
+
+WAITS = frozenset({"wait before prefill"})
+"""Assumptions of the workload, not of the hardware."""
+
 RULES: tuple[Rule, ...] = (
+    unknown_figures,
     overload,
     prefill_overrun,
     past_max_context,

@@ -17,7 +17,7 @@ from kvdsl import units
 from kvdsl.arithmetic import over, real, times
 from kvdsl.costs.memory import leaf
 from kvdsl.costs.origins import fixed, of_hardware, of_layout, of_model
-from kvdsl.formulas import Formula, Term, assumed, formula
+from kvdsl.formulas import Formula, Term, assumed, formula, least
 from kvdsl.placement.exchanges import Exchange, Group
 from kvdsl.placement.placement import Placement
 from kvdsl.placement.topology import Join
@@ -56,6 +56,9 @@ def send_time(ranks: int, size: Number, latency: float, bandwidth: Number) -> fl
 def repeated(count: int, each: float) -> float:
     return count * each
 
+
+RINGS = frozenset({"all_reduce", "all_gather", "reduce_scatter"})
+"""Collectives whose ring crosses from a node to the next once."""
 
 FORMULAS: Mapping[str, Formula] = MappingProxyType(
     {
@@ -108,7 +111,7 @@ def _cost(
     placement: Placement, exchange: Exchange, group: Group, tokens: Term, what: str
 ) -> CollectiveCost:
     size = _payload(placement, exchange, tokens)
-    alpha, beta = _alpha(group), _beta(placement, group)
+    alpha, beta = _alpha(group), _beta(placement, exchange, group)
     ranks = of_layout(placement.subject, "ranks", group.size)
     once = FORMULAS[exchange.kind].derive(
         f"one {exchange.kind.replace('_', '-')} of {exchange.module.replace('_', ' ')}",
@@ -171,31 +174,63 @@ def _join(group: Group) -> Join:
 
 
 def _alpha(group: Group) -> Term:
-    link = _join(group).link
-    if link.latency is None:
-        return assumed(
-            f"latency of {link.title}", 0.0, TIME, "the link names no latency, taken as 0"
-        )
-    term = leaf(link, "latency", f"latency of {link.title}", link.latency, TIME)
-    return Term(
-        term.label, float(link.latency), TIME, basis=term.basis, span=term.span, source=term.source
-    )
-
-
-def _beta(placement: Placement, group: Group) -> Term:
     join = _join(group)
     link = join.link
-    links = join.share * (group.size - 1 if join.shape == "mesh" else 1)
-    efficiency = Fraction(1) if placement.subject.ideal else Fraction(link.efficiency)
-    many = of_hardware(placement.subject, "links a device", links)
-    if join.note:
-        many = assumed("links a device", links, units.NONE, join.note)
-    return rank_bandwidth.derive(
-        f"bandwidth of a rank over {link.title}",
-        bandwidth=leaf(link, "bandwidth", f"bandwidth of {link.title}", link.bandwidth, BYTE_RATE),
-        links=many,
-        efficiency=fixed("efficiency", efficiency, "time = ideal")
-        if placement.subject.ideal
-        else leaf(link, "efficiency", "efficiency", efficiency, units.NONE),
-        oversubscription=of_hardware(placement.subject, "oversubscription", join.oversubscription),
+    if link.latency is None:
+        return assumed(
+            f"latency of {link.title}",
+            float(join.hop),
+            TIME,
+            "the link names no latency, taken as 0",
+        )
+    term = leaf(link, "latency", f"latency of {link.title}", link.latency, TIME)
+    value, note = float(link.latency), ""
+    if join.hop:
+        value, note = value + float(join.hop), "with a hop of the fabric"
+    return Term(
+        term.label, value, TIME, basis=term.basis, span=term.span, source=term.source, note=note
     )
+
+
+def _beta(placement: Placement, exchange: Exchange, group: Group) -> Term:
+    """The bandwidth that a rank has on the slowest level. A ring leaves a node once, over all the
+    links of the group's ranks there; in a pairwise exchange each rank has its own alone."""
+    join = _join(group)
+    label = f"bandwidth of a rank over {join.link.title}"
+    wide = rank_bandwidth.derive(label, "", **_lanes(placement, exchange, group))
+    inner = _inner(placement, group)
+    if inner is None or join.fast or inner.value >= wide.value:
+        return wide
+    return least("bandwidth of a rank", [wide, inner])
+
+
+def _lanes(placement: Placement, exchange: Exchange, group: Group) -> dict[str, Term]:
+    subject, join = placement.subject, _join(group)
+    link = join.link
+    links = join.share * (group.size - 1 if join.shape == "mesh" else 1)
+    if not join.fast and exchange.kind in RINGS:
+        links *= Fraction(group.size, group.reach.nodes)
+    many = of_hardware(subject, "links that it can use", links)
+    if join.note:
+        many = assumed("links that it can use", links, units.NONE, join.note)
+    efficiency = Fraction(1) if subject.ideal else Fraction(link.efficiency)
+    return {
+        "bandwidth": leaf(
+            link, "bandwidth", f"bandwidth of {link.title}", link.bandwidth, BYTE_RATE
+        ),
+        "links": many,
+        "efficiency": fixed("efficiency", efficiency, "time = ideal")
+        if subject.ideal
+        else leaf(link, "efficiency", "efficiency", efficiency, units.NONE),
+        "oversubscription": of_hardware(subject, "oversubscription", join.oversubscription),
+    }
+
+
+def _inner(placement: Placement, group: Group) -> Term | None:
+    """The bandwidth of the scale-up domain that the group's first rank stands in."""
+    for unit, _ in reversed(placement.subject.topology.path(group.places[0])):
+        if unit.join is not None and unit.join.fast:
+            link = unit.join.link
+            title = f"bandwidth of {link.title}"
+            return leaf(link, "bandwidth", title, link.bandwidth, BYTE_RATE)
+    return None

@@ -165,10 +165,12 @@ def _works(
             tokens=many,
         )
         peak = _peak(device, form)
-        if peak is not None:
-            found.setdefault(module, []).append(
-                compute_time.derive(f"{module.replace('_', ' ')} computed", work=work, peak=peak)
-            )
+        label = f"{module.replace('_', ' ')} computed"
+        found.setdefault(module, []).append(
+            compute_time.derive(label, work=work, peak=peak)
+            if peak is not None
+            else _unknown(device, label)
+        )
     return [(module, _sum(terms[0].label, terms)) for module, terms in found.items()]
 
 
@@ -197,6 +199,11 @@ def _peak(device: Device, form: Format) -> Term | None:
     return None
 
 
+def _unknown(device: Device, label: str) -> Term:
+    note = f"{device.title} names no peaks: arithmetic is taken to cost no time"
+    return assumed(label, 0.0, TIME, note)
+
+
 def _peak_term(device: Device, word: str, value: int | Fraction, note: str) -> Term:
     term = leaf(device, "compute", f"{word} peak of {device.title}", value, WORK_RATE)
     if note:
@@ -207,10 +214,12 @@ def _peak_term(device: Device, word: str, value: int | Fraction, note: str) -> T
 def _attention_time(placement: Placement, stage: Stage, device: Device, carried: Carried) -> Term:
     subject, attention = placement.subject, placement.degrees.attention
     peak = _peak(device, subject.activations)
+    if peak is None:
+        return _unknown(device, "attention computed")
     terms = []
     for share in stage.cache:
         part = subject.model.parts.get(share.part.name)
-        if not isinstance(part, Gqa | Mla) or peak is None:
+        if not isinstance(part, Gqa | Mla):
             continue
         if isinstance(part, Gqa):
             values = part.head_dim + part.value_width

@@ -38,6 +38,7 @@ class Join:
     fast: bool
     share: Fraction = Fraction(1)
     oversubscription: Fraction = Fraction(1)
+    hop: Fraction = Fraction(0)
     note: str = ""
 
 
@@ -69,6 +70,9 @@ class Reach:
         """Inside one scale-up domain (or one device)."""
         return self.kind == "device" or (self.join is not None and self.join.fast)
 
+
+COSTED_FABRICS = ("switch", "rail", "tree")
+"""Shapes whose links are all there for any group: others are costed as a switch, and say so."""
 
 Step = tuple[Unit, int]
 """A unit on the way down to a device, and its number among all that lie under the same parent."""
@@ -247,18 +251,24 @@ def _scale_up(domain: Domain | None) -> Join | None:
 
 def _fabric(fabric: Fabric, cluster: Cluster) -> Join:
     node = _first_node(cluster)
-    share, note = Fraction(1), "one fabric link a device: the node names no NICs"
+    link, share = fabric.link, Fraction(1)
+    note = "one fabric link a device: the node names no NICs"
     if node is not None and node.nics:
         size = sum(many.count for many in node.devices)
         share = Fraction(sum(many.count for many in node.nics), size)
+        slowest = min((many.of for many in node.nics), key=lambda nic: nic.bandwidth)
+        link = slowest if slowest.bandwidth < link.bandwidth else link
         note = ""
+    if fabric.shape not in COSTED_FABRICS:
+        note = (note + "; " if note else "") + f"a {fabric.shape} is costed as a switch"
     return Join(
-        fabric.link,
+        link,
         "fabric",
         fabric.shape,
         fast=False,
         share=share,
         oversubscription=Fraction(fabric.oversubscription),
+        hop=Fraction(fabric.hop or 0),
         note=note,
     )
 

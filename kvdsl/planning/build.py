@@ -187,7 +187,7 @@ def _formats(pool: Pool) -> str:
 
 
 def _pictures(found: Outcome) -> tuple[Picture, ...]:
-    return tuple(pictures.picture(n, e.placement) for n, e in found.estimates.items())
+    return pictures.joined([pictures.picture(n, e.placement) for n, e in found.estimates.items()])
 
 
 Others = Sequence[tuple[Layout, Outcome]]

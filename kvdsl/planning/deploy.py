@@ -80,7 +80,7 @@ def outcome(deployment: Deployment, layout: Layout | None = None) -> Outcome:
         if seen.estimate is not None:
             estimates[name] = seen.estimate
     complete = not faults and len(estimates) == len(deployment.pools)
-    values = _values(estimates) if complete else {}
+    values = _values(deployment, estimates) if complete else {}
     judged = tuple(judge(r, values) for r in deployment.requirements) if values else ()
     told.extend(_requirement_findings(deployment, judged, estimates, layout))
     told.extend(_not_costed(deployment))
@@ -93,8 +93,8 @@ def _stopped(told: Sequence[Told]) -> bool:
                for t in told)  # fmt: skip
 
 
-def _values(estimates: Mapping[str, Estimate]) -> dict[str, Term]:
-    found = pools.values(estimates)
+def _values(deployment: Deployment, estimates: Mapping[str, Estimate]) -> dict[str, Term]:
+    found = pools.values(deployment, estimates)
     first = next(iter(estimates.values()))
     for name, term in inputs(first.subject).items():
         found.setdefault(name, term)
@@ -117,8 +117,7 @@ def uncounted(missing: Uncounted, place: Span) -> Told:
 
 def _not_costed(deployment: Deployment) -> Iterator[Told]:
     """What is written and resolved, but does not enter the figures of this version."""
-    parts: list[tuple[str, Block | None]] = [("transfer", deployment.transfer)]
-    parts += [("search", deployment.search)]
+    parts: list[tuple[str, Block | None]] = [("search", deployment.search)]
     parts += [(f"tier `{name}`", tier) for name, tier in deployment.tiers.items()]
     for pool in deployment.pools.values():
         parts += [("draft", pool.draft), ("limits", pool.limits)]
@@ -150,7 +149,8 @@ def _unanswered(one: Judged) -> Told:
     names = ", ".join(one.missing) or one.result.text
     fills = {"names": names, "text": one.result.text, "why": "nothing here gives it"}
     fact = Fact(one.requirement.condition.span, fills)
-    return Told(rule, worded(rule, fact), fact, rule.severity, None)
+    severity = rule.severity if one.requirement.keyword == "require" else Severity.WARNING
+    return Told(rule, worded(rule, fact, severity), fact, severity, None)
 
 
 def _failed(

@@ -35,7 +35,9 @@ def verdict(
         return Verdict("bad", f"Does not fit: {errors[0].diagnostic.headline}." if errors
                        else "Does not fit: the weights leave no room for a cache.")  # fmt: skip
     tokens = values["kv.tokens"].quantity
-    text = f"Fits: {compact(tokens)} tokens of KV on {grouped(values['gpus'].value)} GPUs"
+    gpus = values["gpus"].value
+    plural = "" if gpus == 1 else "s"
+    text = f"Fits: {compact(tokens)} tokens of KV on {grouped(gpus)} GPU{plural}"
     text += _against(comparison)
     failed = [r for r in requirements if r.status == "fails" and r.keyword == "require"]
     mood: Mood = "good"

@@ -1,22 +1,25 @@
 """The placement picture of a pool: nested boxes, what each device holds, the groups that matter.
 
-Comes in: a placement. Goes out: a `Picture`. Equal neighbours are folded into one box with a count
-once there are more than can be drawn.
+Comes in: a placement. Goes out: a `Picture`. Once there are more devices than can be drawn, units
+that hold the same ranks of other replicas are folded into one box with a count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from kvdsl.placement.exchanges import Group
-from kvdsl.placement.meshes import meshes, place
+from kvdsl.placement.meshes import meshes, meshes_attention
 from kvdsl.placement.placement import Placement
 from kvdsl.placement.topology import Join, Unit
 from kvdsl.plan import Box, Cell, Picture, Wire
 
 DRAWN_DEVICES = 144
 """Devices drawn one by one: two NVL72 racks."""
+
+DRAWN_CLASSES = 8
+"""Kinds of units told apart in a folded picture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,32 +31,17 @@ class _Rank:
 
 def picture(pool: str, placement: Placement) -> Picture:
     root = placement.subject.topology.root
-    ranks = dict(_ranks(placement))
     drawn = placement.subject.topology.devices <= DRAWN_DEVICES
-    shown = _Drawing(placement, ranks, folded=not drawn)
+    shown = _Drawing(placement, folded=not drawn)
     box = shown.box(root, 0, 1)
-    note = "" if drawn else f"equal units are drawn once; {placement.used:,} devices hold a rank"
+    note = "" if drawn else "Units that hold the same are drawn once, with their number."
     return Picture(pool, box, tuple(_wires(placement)), _legend(placement), note,
                    _caption(placement))  # fmt: skip
-
-
-def _ranks(placement: Placement) -> Iterator[tuple[int, _Rank]]:
-    """Ranks by the device in line, of as many replicas as are drawn."""
-    degrees = placement.degrees
-    size = degrees.size * degrees.pp
-    shown = max(1, min(degrees.replicas, DRAWN_DEVICES // size + 1))
-    for replica in range(shown):
-        for stage in range(degrees.pp):
-            for rank in range(degrees.size):
-                if size > 4 * DRAWN_DEVICES:
-                    return
-                yield place(degrees, replica, stage, rank), _Rank(replica, stage, rank)
 
 
 @dataclass(frozen=True, slots=True)
 class _Drawing:
     placement: Placement
-    ranks: dict[int, _Rank]
     folded: bool
 
     def box(self, unit: Unit, first: int, count: int) -> Box:
@@ -61,21 +49,44 @@ class _Drawing:
         cells: list[Cell] = []
         offset = first
         for many, child in unit.children:
-            times = 1 if self.folded and child.children else many
             if child.kind == "device":
                 cells.extend(self.cell(offset + n) for n in range(min(many, DRAWN_DEVICES)))
             else:
-                step = child.devices
-                stand_for = many if times == 1 else 1
-                boxes.extend(self.box(child, offset + n * step, stand_for) for n in range(times))
+                boxes.extend(self._boxes(child, offset, many))
             offset += many * child.devices
         if unit.kind == "device":
             cells.append(self.cell(first))
         title, fast = unit.title.rpartition(".")[2], bool(unit.join and unit.join.fast)
         return Box(unit.kind, title, _join_text(unit.join), fast, count, tuple(boxes), tuple(cells))
 
+    def _boxes(self, unit: Unit, first: int, many: int) -> Iterator[Box]:
+        """A box each, or where folded one for those whose first and last devices hold the same."""
+        starts = range(first, first + many * unit.devices, unit.devices)
+        if not self.folded:
+            yield from (self.box(unit, start, 1) for start in starts)
+            return
+        classes: dict[object, list[int]] = {}
+        for start in starts:
+            ends = (self._at(start), self._at(start + unit.devices - 1))
+            key = tuple(rank and (rank.stage, rank.rank) for rank in ends)
+            kept = key if key in classes or len(classes) < DRAWN_CLASSES else "others"
+            classes.setdefault(kept, []).append(start)
+        yield from (self.box(unit, same[0], len(same)) for same in classes.values())
+
+    def _at(self, device: int) -> _Rank | None:
+        """What stands on a device of the root: `meshes.place`, backwards."""
+        degrees, number = self.placement.degrees, self._in_line(device)
+        if not 0 <= number < degrees.replicas * degrees.pp * degrees.size:
+            return None
+        mesh = meshes_attention(degrees)
+        sizes = dict(mesh.axes) | {"replicas": degrees.replicas, "pp": degrees.pp}
+        at = {}
+        for axis in reversed(degrees.order):
+            number, at[axis] = divmod(number, sizes[axis])
+        return _Rank(at["replicas"], at["pp"], mesh.number(at))
+
     def cell(self, device: int) -> Cell:
-        found = self.ranks.get(self._in_line(device))
+        found = self._at(device)
         if found is None:
             here = self._in_line(device) >= 0
             return Cell(
@@ -136,6 +147,53 @@ class _Drawing:
         return key, copied
 
 
+def joined(pictures: Sequence[Picture]) -> tuple[Picture, ...]:
+    """Pools of one cluster in one picture, where all are drawn device by device: each device with
+    the pool that it is in, each box with the pool that it is all of."""
+    first = pictures[0] if pictures else None
+    if first is None or len(pictures) < 2 or any(p.note for p in pictures):
+        return tuple(pictures)
+    shapes = {_shape(p.root) for p in pictures}
+    if len(shapes) > 1:
+        return tuple(pictures)
+    boxes = [p.root for p in pictures]
+    names = [p.pool for p in pictures]
+    legend = tuple((f"{p.pool} {what}", told) for p in pictures for what, told in p.legend)
+    caption = " ".join(f"{p.pool}: {p.caption}" for p in pictures)
+    wires = tuple(wire for p in pictures for wire in p.wires)
+    return (Picture("", _overlaid(boxes, names), wires, legend, "", caption),)
+
+
+def _shape(box: Box) -> tuple[object, ...]:
+    return (box.title, tuple(c.device for c in box.cells), tuple(map(_shape, box.boxes)))
+
+
+def _overlaid(boxes: Sequence[Box], names: Sequence[str]) -> Box:
+    """One box of many that are alike but for what their devices hold."""
+    cells = tuple(
+        next((_of_pool(c, n) for n, c in enumerate(same) if not c.idle), _in_none(same))
+        for same in zip(*(box.cells for box in boxes), strict=True)
+    )
+    held = {n for n, box in enumerate(boxes) if any(not c.idle for c in box.cells)}
+    title = boxes[0].title
+    if len(held) == 1 and cells:
+        title += f" \N{MIDDLE DOT} {names[held.pop()]}"
+    inner = tuple(
+        _overlaid(same, names) for same in zip(*(box.boxes for box in boxes), strict=True)
+    )
+    return replace(boxes[0], title=title, cells=cells, boxes=inner)
+
+
+def _of_pool(cell: Cell, pool: int) -> Cell:
+    """Sets and shares of two pools are never the same: those of the second begin at a million."""
+    return replace(cell, holder=cell.holder + pool * 10**6, share=f"{pool}/{cell.share}")
+
+
+def _in_none(same: Sequence[Cell]) -> Cell:
+    """A device that no pool uses: idle in one if it is in one."""
+    return next((c for c in same if c.lines == ("idle",)), same[0])
+
+
 def _join_text(join: Join | None) -> str:
     if join is None:
         return ""
@@ -143,21 +201,41 @@ def _join_text(join: Join | None) -> str:
 
 
 def _wires(placement: Placement) -> Iterator[Wire]:
-    """The tensor-parallel groups, and the sends between stages, one of each reach."""
+    """The groups that exchange, and the sends between stages, one of each reach. Groups of several
+    axes over the same devices are one wire."""
     used = {e.axis for e in placement.exchanges if e.module != "embedding"}
+    found: dict[tuple[int, ...], list[Group]] = {}
     for group in placement.groups:
         if group.size < 2 or group.size > DRAWN_DEVICES:
             continue
-        crosses = group.reach.join is not None and not group.reach.fast and group.reach.nodes > 1
-        name = _axis_name(group.axis)
         devices = tuple(placement.subject.topology.in_root(p) for p in group.places)
         if group.axis == "pp":
-            yield Wire("pp", devices, crosses, f"{group.count} sends to stage {group.stage + 1}")
+            label = f"{group.count:,} sends to stage {group.stage + 1}"
+            yield Wire("pp", devices, _crosses(group), label)
         elif group.axis in used or group.axis == "attention.tp":
-            label = f"{name} group of {group.size}"
-            if crosses:
-                label += f": {_times(placement, group)} exchanges a step leave the node"
-            yield Wire(group.axis, devices, crosses, label)
+            found.setdefault(devices, []).append(group)
+    for devices, groups in found.items():
+        crosses = _crosses(groups[0])
+        label = _groups_name([_axis_name(g.axis) for g in groups], len(devices))
+        if crosses:
+            times = sum(_times(placement, g) for g in groups)
+            label += f": {times} exchanges a step leave the node"
+        yield Wire(groups[0].axis, devices, crosses, label)
+
+
+def _crosses(group: Group) -> bool:
+    return group.reach.join is not None and not group.reach.fast and group.reach.nodes > 1
+
+
+def _groups_name(names: list[str], size: int) -> str:
+    """`TP group of 8 (attention, FFN)`: what the axes have in common is said once."""
+    if len(names) == 1:
+        return f"{names[0]} group of {size}"
+    last = {name.rpartition(" ")[2] for name in names}
+    if len(last) > 1 or any(" " not in name for name in names):
+        return f"group of {size} ({', '.join(names)})"
+    modules = ", ".join(name.rpartition(" ")[0] for name in names)
+    return f"{last.pop()} group of {size} ({modules})"
 
 
 def _times(placement: Placement, group: Group) -> int:
@@ -177,11 +255,11 @@ def _axis_name(axis: str) -> str:
 def _legend(placement: Placement) -> tuple[tuple[str, str], ...]:
     found = []
     degrees = placement.degrees
-    for stage in placement.stages:
+    for stage in placement.stages if degrees.pp > 1 else ():
         held = f"layers {stage.first}-{stage.first + stage.layers - 1}"
         found.append((f"stage {stage.number}", held))
     if degrees.attention.dp > 1 or degrees.replicas > 1:
-        found.append(("holder", f"{degrees.holders} sets of devices that hold a request whole"))
+        found.append(("requests", f"{degrees.holders:,} sets of devices, each holds its own"))
     return tuple(found)
 
 

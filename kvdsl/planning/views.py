@@ -43,8 +43,13 @@ def _bar(pool: str, found: Estimate, book: Ledger) -> MemoryBar:
     segments.append(Segment("cache of the workload", "cache", Quantity(min(used, room), BYTES)))
     if room > used:
         segments.append(Segment("room for more", "free", Quantity(room - used, BYTES)))
-    over = Fraction(book.memory.value) - Fraction(book.usable.value)
-    segments.append(Segment("beyond utilization", "over", Quantity(over, BYTES)))
+    # All the rest, so that the pieces add up to the memory: also where weights reach beyond what
+    # may be used, or the budget says outright what the cache gets.
+    held = sum((Fraction(s.quantity.value) for s in segments if s.quantity.value > 0), Fraction(0))
+    outright = found.subject.budget.kv is not None
+    beyond = "beyond the budget" if outright else "beyond utilization"
+    over = Fraction(book.memory.value) - held
+    segments.append(Segment(beyond, "over", Quantity(over, BYTES)))
     token = Fraction(book.token.value)
     tokens = int(max(room, Fraction(0)) // token) if token else 0
     return MemoryBar(

@@ -151,7 +151,8 @@ class _Chains:
         again = number in self._told
         self._told[number] = ""
         source, basis, note = term.source or "", _BASES.get(term.basis, ""), term.note
-        if again:  # its source and its note stand above
+        if again or (term.basis == "catalog" and term.span is not None):
+            # What was said stands above; a catalog figure's citation, among the report's sources.
             source, basis, note = "", "", ""
         if spoken and not any((source, basis, note, term.span)):
             return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import ClassVar
 
 from kvdsl.diagnostics import Message
@@ -38,12 +39,17 @@ CODES: tuple[tuple[str, str, str], ...] = (
 _MANY = 300
 """Comparing a word with so many names takes milliseconds, and a file may hold as many faults."""
 
+_TOO_MANY = 2_000
+"""So many names were written by a program: no more are looked at, so that time stays linear."""
+
 
 def like(word: str, known: Iterable[str]) -> str | None:
     """The fact for a help line `did you mean …?`: the nearest names, or None."""
-    names = tuple(known)
+    names = tuple(islice(known, _TOO_MANY))
     if len(names) > _MANY:
         names = tuple(name for name in names if name[:1].lower() == word[:1].lower())
+    if len(names) > _MANY:
+        return None
     return either(nearest(word, names)) or None
 
 

@@ -66,6 +66,11 @@ def _whole_sweep(
         way = "write what to go through, as in `layout = [tp8, tp16]`"
         context.tell(BadSweep(entry.span, "this sweep goes through nothing", way))
         return None
+    empty = next((axis for axis in axes.values() if not axis.values), None)
+    if empty is not None:
+        reason = f"`{empty.path}` has no values to go through"
+        context.tell(BadSweep(empty.at or entry.span, reason, "write some, or leave it out"))
+        return None
     points = 1
     for axis in axes.values():
         points *= len(axis.values)

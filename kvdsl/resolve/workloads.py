@@ -18,6 +18,7 @@ from kvdsl.resolve.combination_messages import LengthsTwice, NoLengths, NoLoad, 
 from kvdsl.resolve.context import Context
 from kvdsl.resolve.inheritance import flat
 from kvdsl.resolve.naming_messages import listed
+from kvdsl.resolve.value_messages import OutOfBounds
 from kvdsl.source import Span
 from kvdsl.spec.workload import RequestClass, Workload
 from kvdsl.units import Exact
@@ -45,6 +46,7 @@ def build_workload(context: Context, raw: Raw, owner: str) -> Workload | None:
         parts.sound = False
     shares = [(c.name, c.share, c.at) for c in built.values() if c is not None]
     parts.sound &= shares_whole(context, "classes", shares)
+    parts.sound &= _prefix_fits(context, raw, parts, [c for c in built.values() if c is not None])
     if classes and not any(key in raw.entries for key in LENGTHS):
         parts.values |= _mean_lengths([c for c in built.values() if c is not None])
     return finished(Workload, parts)
@@ -70,6 +72,23 @@ def _one_way(context: Context, raw: Raw) -> bool:
     entry = max((own, *others), key=lambda e: (e.span.file is raw.at.file, e.span.start))
     places = [Label(e.name.span, "beside this") for e in (own, *others) if e is not entry]
     context.tell(LengthsTwice(entry.name.span, way), *places)
+    return False
+
+
+def _prefix_fits(
+    context: Context, raw: Raw, parts: Gathered, classes: Sequence[RequestClass]
+) -> bool:
+    """A prefix of all requests is shorter than the shortest of them: each asks something own."""
+    prefix = parts.values.get("prefix_common")
+    own = parts.values.get("context") or parts.values.get("prompt")
+    lengths = [c.context or c.prompt for c in classes] or [own]
+    known = [length for length in lengths if isinstance(length, int)]
+    if not isinstance(prefix, int) or not prefix or not known or prefix < min(known):
+        return True
+    what = "prompt" if "prompt" in raw.entries or classes else "context"
+    bound = f"shorter than the {what}, which has {min(known):,} tok"
+    span = raw.entries["prefix_common"].span
+    context.tell(OutOfBounds(span, "prefix_common", bound, f"{prefix:,} tok"))
     return False
 
 

@@ -6,14 +6,12 @@ Exit code 1 if any broke kvdsl; the shortest text for each place is written belo
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from pathlib import Path
 
-from tests.fuzz.campaign import Figures, run
-
-MOST_MEMORY = 3 * 2**30
-"""Bytes of address space; a text that needs more ends in a MemoryError, which is a fault."""
+from tests.fuzz.campaign import Figures, run_in_parallel
 
 
 def main() -> int:
@@ -22,36 +20,20 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="number of the first text")
     parser.add_argument("--seconds", type=float, help="stop after so many seconds")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--keep", type=Path, default=Path("build/fuzz"))
     given = parser.parse_args()
-    _bound_memory()
     started = time.perf_counter()
-    figures = run(given.seed, given.runs, given.first, given.seconds)
+    figures = run_in_parallel(given.seed, given.runs, given.first, given.seconds, given.jobs)
     _tell(figures, time.perf_counter() - started)
     _keep(figures, given.keep)
     return 1 if figures.broke else 0
 
 
-def _bound_memory() -> None:
-    try:
-        import resource
-    except ImportError:  # no such limits on this system
-        return
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
-
-
-def _peak() -> str:
-    try:
-        import resource
-    except ImportError:
-        return "unknown"
-    return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB"
-
-
 def _tell(figures: Figures, taken: float) -> None:
     counts = ", ".join(f"{count:,} {name}" for name, count in sorted(figures.outcomes.items()))
     print(f"{figures.runs:,} texts, {figures.characters:,} characters, {taken:,.0f} s: {counts}")
-    print(f"slowest {figures.slowest:.2f} s, most memory {_peak()}")
+    print(f"slowest {figures.slowest:.2f} s, most memory {figures.memory / 2**20:,.0f} MiB")
     for place, broke in sorted(figures.broke.items()):
         print(f"\n{place}: text {broke.number}, {len(broke.text):,} characters\n{broke.trace}")
 

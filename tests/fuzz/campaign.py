@@ -6,21 +6,27 @@ of the fault. Not its job: one text (trial).
 
 from __future__ import annotations
 
+import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from itertools import repeat
 from pathlib import Path
 from random import Random
 
 from tests.fuzz.mutations import mutated
 from tests.fuzz.specs import spec
-from tests.fuzz.trial import Overtime, limited, walked
+from tests.fuzz.trial import Overtime, Way, limited, walked
+
+MOST_MEMORY = 3 * 2**30
+"""Bytes of address space that a process may take."""
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-WHOLE_EVERY = 8
-"""One text in so many is also drawn as graphs and as a report page."""
+WAYS: tuple[Way, ...] = ("all", "check", "check", "plan", "check", "check", "plan", "check")
+"""How far one text goes after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,7 @@ class Figures:
     outcomes: Counter[str] = field(default_factory=Counter)
     slowest: float = 0.0
     slowest_text: str = ""
+    memory: int = 0
     broke: dict[str, Broke] = field(default_factory=dict)
 
 
@@ -57,9 +64,9 @@ def texts(seed: int, first: int, runs: int, base: Sequence[str]) -> Iterator[tup
     for number in range(first, first + runs):
         random = Random(f"{seed}:{number}")
         way = random.random()
-        if way < 0.35:
+        if way < 0.5:
             text = spec(random)
-        elif way < 0.7:
+        elif way < 0.75:
             text = mutated(random, spec(random))
         else:
             text = mutated(random, random.choice(base))
@@ -80,13 +87,59 @@ def run(seed: int, runs: int, first: int = 0, seconds: float | None = None) -> F
         figures.characters += len(text)
         if taken > figures.slowest:
             figures.slowest, figures.slowest_text = taken, text
+    figures.memory = peak()
     return figures
+
+
+def run_in_parallel(
+    seed: int, runs: int, first: int, seconds: float | None, jobs: int
+) -> Figures:
+    """The same texts, shared out over processes. Each has its own bound of memory."""
+    each = -(-runs // jobs)
+    starts = range(first, first + runs, each)
+    sizes = [min(each, first + runs - start) for start in starts]
+    with ProcessPoolExecutor(jobs, initializer=bound_memory) as pool:
+        found = pool.map(run, repeat(seed), sizes, starts, repeat(seconds))
+        return united(found)
+
+
+def united(parts: Iterable[Figures]) -> Figures:
+    whole = Figures()
+    for part in parts:
+        whole.runs += part.runs
+        whole.characters += part.characters
+        whole.outcomes += part.outcomes
+        whole.memory = max(whole.memory, part.memory)
+        if part.slowest > whole.slowest:
+            whole.slowest, whole.slowest_text = part.slowest, part.slowest_text
+        for broke in part.broke.values():
+            _note(whole, broke)
+    return whole
+
+
+def bound_memory() -> None:
+    """A text that needs more ends in a MemoryError, which is a fault."""
+    try:
+        import resource
+    except ImportError:  # no such limits on this system
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+
+
+def peak() -> int:
+    """The most bytes that this process ever held; 0 where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
 
 
 def _tried(figures: Figures, number: int, text: str) -> None:
     try:
         with limited():
-            figures.outcomes[walked(text, whole=number % WHOLE_EVERY == 0)] += 1
+            figures.outcomes[walked(text, WAYS[number % len(WAYS)])] += 1
     except (Exception, Overtime) as fault:  # noqa: BLE001 - any fault is what is looked for
         figures.outcomes["broke kvdsl"] += 1
         frames = traceback.extract_tb(fault.__traceback__)
@@ -95,7 +148,11 @@ def _tried(figures: Figures, number: int, text: str) -> None:
         if isinstance(fault, Overtime):
             place = "Overtime"
         trace = "".join(traceback.format_exception(fault))
-        # The shortest text for each place is the one to look at.
-        known = figures.broke.get(place)
-        if known is None or len(text) < len(known.text):
-            figures.broke[place] = Broke(number, place, text, trace)
+        _note(figures, Broke(number, place, text, trace))
+
+
+def _note(figures: Figures, broke: Broke) -> None:
+    """The shortest text for each place is the one to look at."""
+    known = figures.broke.get(broke.place)
+    if known is None or len(broke.text) < len(known.text):
+        figures.broke[broke.place] = broke

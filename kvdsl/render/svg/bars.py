@@ -26,6 +26,7 @@ WIDTH = 960
 _LEFT, _RIGHT = 8, 24
 _BAR, _THIN, _TITLE, _LEADERS, _GAP = 38, 10, 20, 30, 14
 _SMALL = 11
+_WIDEST_NOTE = 480
 _LEGEND = 30
 _LIMIT_ROOM = 18
 
@@ -126,11 +127,14 @@ def _inside(piece: Piece, scale: Scale) -> bool:
 
 
 def _row(row: Bar, scale: Scale, top: float, name: str) -> Iterator[str]:
-    note_wide = text_width(row.note, 12)
+    note_wide = min(text_width(row.note, 12), _WIDEST_NOTE)
     room = WIDTH - _LEFT - _RIGHT - note_wide - 24
     yield lettered(_LEFT, top + 12, row.title, Lettering(12.5, bold=True, most=room))
     yield lettered(
-        WIDTH - _RIGHT, top + 12, row.note, Lettering(anchor="end", ink="ink-soft", most=700)
+        WIDTH - _RIGHT,
+        top + 12,
+        row.note,
+        Lettering(anchor="end", ink="ink-soft", most=_WIDEST_NOTE),
     )
     bar = top + _TITLE + (_LIMIT_ROOM if row.limit is not None else 0)
     start, outside = 0.0, []

@@ -7,7 +7,7 @@ Points that a logarithmic axis cannot show are left out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 
 from kvdsl.plan import Chart, Series
@@ -18,6 +18,7 @@ from kvdsl.render.svg.scales import (
     fitted,
     linear_ticks,
     log_ticks,
+    next_round,
     spread,
     text_width,
     tick_text,
@@ -78,7 +79,15 @@ def _lines(chart: Chart) -> tuple[_Line, ...]:
     found: list[_Line] = []
     for series in chart.series:
         points = tuple(sorted(p for p in series.points if _showable(p, chart)))
-        if points:
+        twin = next((i for i, line in enumerate(found) if line.points == points), None)
+        if (
+            points and twin is not None
+        ):  # one line under both names, or the last would hide the first
+            first = found[twin]
+            label = f"{first.series.label}, {series.label}"
+            both = replace(first.series, label=label, main=first.series.main or series.main)
+            found[twin] = replace(first, series=both)
+        elif points:
             number = len(found)
             ink, dash = f"line-{number % LINES}", _DASHES[number % len(_DASHES)]
             found.append(_Line(series, points, ink, dash, number))
@@ -99,13 +108,18 @@ def _plot(chart: Chart, lines: Sequence[_Line], right: float, top: float) -> _Pl
     if x_low == x_high:
         x_low, x_high = (x_low / 2, x_high * 2) if chart.log_x else (x_low - 1, x_high + 1)
     y_ticks = _ticks(min(ys), max(ys), log=True) if chart.log_y else linear_ticks(0, max(ys))
+    y_top = min(y_ticks[-1], next_round(max(ys))) if chart.log_y else y_ticks[-1]
     if not chart.log_y and min(ys) < 0:
         y_ticks = linear_ticks(min(ys), max(ys))
+        y_top = y_ticks[-1]
     x_ticks = _ticks(x_low, x_high, log=chart.log_x)
+    # A tick just outside is worth the room: 1,000 where the points begin at 1,024.
+    x_low = next((t for t in x_ticks if chart.log_x and x_low / 1.1 <= t <= x_low), x_low)
+    x_high = next((t for t in x_ticks if chart.log_x and x_high <= t <= x_high * 1.1), x_high)
     across = Scale(x_low, x_high, _LEFT, WIDTH - right, chart.log_x)
-    up = Scale(y_ticks[0], y_ticks[-1], top + _PLOT, top, chart.log_y)
+    up = Scale(y_ticks[0], y_top, top + _PLOT, top, chart.log_y)
     inside = tuple(t for t in x_ticks if x_low * 0.999 <= t <= x_high * 1.001)
-    return _Plot(across, up, inside or (x_low, x_high), y_ticks)
+    return _Plot(across, up, inside or (x_low, x_high), tuple(t for t in y_ticks if t <= y_top))
 
 
 def _ticks(low: float, high: float, *, log: bool) -> tuple[float, ...]:
@@ -120,7 +134,7 @@ def _axes(chart: Chart, plot: _Plot, top: float) -> Iterator[str]:
         y = plot.up.at(value)
         yield line(_LEFT, y, end, y, "rule")
         style = Lettering(_SMALL, anchor="end", ink="ink-soft")
-        yield lettered(_LEFT - 7, y + 4, tick_text(value), style)
+        yield lettered(_LEFT - 7, y + 4, _tick(value, chart.y_unit, plot), style)
     yield line(_LEFT, bottom, end, bottom, "ink-faint")
     for value in plot.x_ticks:
         x = plot.across.at(value)
@@ -128,10 +142,21 @@ def _axes(chart: Chart, plot: _Plot, top: float) -> Iterator[str]:
         style = Lettering(_SMALL, anchor="middle", ink="ink-soft")
         yield lettered(x, bottom + 18, tick_text(value), style)
     x_words = _with_unit(chart.x_label, chart.x_unit)
-    y_words = _with_unit(chart.y_label, chart.y_unit)
+    y_words = _with_unit(chart.y_label, "" if _timed(chart.y_unit, plot) else chart.y_unit)
     middle = Lettering(anchor="middle", ink="ink-soft")
     yield lettered((_LEFT + end) / 2, bottom + 38, x_words, middle)
     yield lettered(4, 13, y_words, Lettering(ink="ink-soft", most=WIDTH - 8))
+
+
+def _timed(unit: str, plot: _Plot) -> bool:
+    """Whether times span so much that each tick has a unit of its own: 10 ms, 100 s."""
+    return unit == "ms" and plot.up.high >= 10_000
+
+
+def _tick(value: float, unit: str, plot: _Plot) -> str:
+    if not _timed(unit, plot):
+        return tick_text(value)
+    return f"{value / 1000:,.4g} s" if value >= 1000 else f"{value:.4g} ms"
 
 
 def _with_unit(label: str, unit: str) -> str:
@@ -176,7 +201,11 @@ def _drawn(item: _Line, plot: _Plot, chart: Chart) -> Iterator[str]:
         return
     for (x, y), (across, up) in zip(places, item.points, strict=True):
         told = f"{item.series.label}: {tick_text(across)} {chart.x_unit}, "
-        told += f"{tick_text(up)} {chart.y_unit}"
+        told += (
+            _tick(up, "ms", plot)
+            if _timed(chart.y_unit, plot)
+            else f"{tick_text(up)} {chart.y_unit}"
+        )
         yield _mark(item, x, y, told)
 
 
@@ -193,9 +222,36 @@ def _mark(item: _Line, x: float, y: float, told: str) -> str:
     return tag("polygon", title, points=points, **look, **colours)
 
 
+def _early(lines: Sequence[_Line], plot: _Plot) -> int | None:
+    """The line that ends lowest and well before the others: its name stands under its end, since a
+    leader to the right would cross the others. None where there is no such line."""
+    ends = [plot.at(item.points[-1]) for item in lines]
+    lowest = max(range(len(ends)), key=lambda i: (-ends[i][0], ends[i][1]))
+    x, y = ends[lowest]
+    alone = len(lines) > 1 and x < plot.across.end - 60 and x > plot.across.start + 120
+    falls = all(plot.at(p)[1] <= y + 0.01 for p in lines[lowest].points)
+    below = all(
+        plot.at(p)[1] <= y + 0.01
+        for number, item in enumerate(lines)
+        if number != lowest
+        for p in item.points
+        if plot.at(p)[0] <= x + 0.01
+    )
+    room = plot.up.start - y > 22
+    return lowest if alone and falls and below and room else None
+
+
 def _labels(lines: Sequence[_Line], labels: Sequence[str], plot: _Plot) -> Iterator[str]:
     """Names at the right ends of the lines, moved apart, each with a short leader."""
-    order = sorted(range(len(lines)), key=lambda i: plot.at(lines[i].points[-1])[1])
+    early = _early(lines, plot)
+    if early is not None:
+        x, y = plot.at(lines[early].points[-1])
+        style = Lettering(_SMALL, anchor="end", ink=lines[early].ink)
+        yield lettered(x - 9, min(y + 14, plot.up.start - 6), labels[early], style)
+    order = sorted(
+        (i for i in range(len(lines)) if i != early),
+        key=lambda i: plot.at(lines[i].points[-1])[1],
+    )
     wanted = [plot.at(lines[i].points[-1])[1] for i in order]
     places = spread(wanted, [15.0] * len(order), plot.up.end - 6, plot.up.start + 6)
     start = plot.across.end + 14

@@ -1,7 +1,9 @@
 """The placement of a pool as nested boxes: racks, nodes, devices, and the groups that join them.
 
-Comes in: a picture of a plan. Goes out: a drawing. Devices with the same share have the same colour
-and letter; a copy is striped and says of what; a stage has its own band; what idles is crossed out.
+Comes in: a picture of a plan. Goes out: a drawing. Where shares of the cache lie on several devices,
+those with the same one have the same colour and letter, and a copy is striped and says of what.
+Where no two devices hold the same, colours tell the sets apart that hold a request whole, and their
+stages. A stage has its own band; what idles is crossed out.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _MOST_ENTRIES = 24
 
 def placement(name: str, title: str, picture: Picture) -> str:
     root = laid_out(picture)
-    shares = _letters(picture)
+    shares = _sets(picture) if _unique(picture) else _letters(picture)
     scene = _Scene(name, picture, shares)
     parts = [*scene.place(root, 0), *wires(root)]
     parts.extend(scene.legend(root.y + root.height + 20))
@@ -53,6 +55,24 @@ def _letters(picture: Picture) -> Mapping[str, tuple[str, int]]:
     return {share: (_letter(i), i % HUES) for i, share in enumerate(order)}
 
 
+def _short(rank: str) -> str:
+    """What a small device has room for of its rank's name: the last part, `cp17`."""
+    return fitted(rank.rpartition(" ")[2], 32, 10.5, bold=True)
+
+
+def _unique(picture: Picture) -> bool:
+    """Whether no share of the cache is held twice: a colour for each would tell nothing."""
+    held = [c.share for c in cells_of(picture.root) if not c.idle and c.share]
+    return len(held) == len(set(held))
+
+
+def _sets(picture: Picture) -> Mapping[str, tuple[str, int]]:
+    """A hue for each stage of each set of devices that holds a request whole; no letters."""
+    cells = [c for c in cells_of(picture.root) if not c.idle]
+    order = {key: i for i, key in enumerate(dict.fromkeys((c.holder, c.stage) for c in cells))}
+    return {c.share: ("", order[c.holder, c.stage] % HUES) for c in cells}
+
+
 def _letter(index: int) -> str:
     letter = chr(ord("A") + index % 26)
     return letter if index < 26 else f"{letter}{index // 26}"
@@ -66,6 +86,8 @@ class _Scene:
         self._name = name
         self._picture = picture
         self._shares = shares
+        self._lettered = any(letter for letter, _ in shares.values())
+        self._sets = len({(c.holder, c.stage) for c in cells if not c.idle})
         self._size = density(picture)
         self._staged = len({cell.stage for cell in cells if not cell.idle}) > 1
         self._copies = any(cell.copy_of for cell in cells)
@@ -167,11 +189,14 @@ class _Scene:
         x, width, y = place.x + 6, place.width - 12, place.y + _BAND
         marked = Lettering(12, bold=True)
         copy = self._copy(cell)
+        letter = letter or (_short(cell.rank) if small else "")
         lines = [] if small else [cell.rank, *cell.lines]
         room = self._size.lines + (0 if copy else 1)
         kept = lines[:room]
         if small:
-            wide = text_width(letter, 12, bold=True)
+            if not self._lettered:
+                marked = Lettering(_SMALL, bold=True)
+            wide = text_width(letter, marked.size, bold=True)
             if cell.copy_of:
                 yield self._plate(x - 2, y + 4, wide + 5, hue)
             yield lettered(x, y + 15, letter, marked)
@@ -189,7 +214,7 @@ class _Scene:
         plain, strong = Lettering(_SMALL, most=width), Lettering(_SMALL, bold=True, most=width)
         for index, told in enumerate(kept):
             if index == 0:
-                yield (f"{letter} · {told}" if told else letter), strong
+                yield " · ".join(part for part in (letter, told) if part), strong
             else:
                 yield told, plain
         if copy:
@@ -212,8 +237,11 @@ class _Scene:
         more = len(self._picture.legend) - _MOST_ENTRIES
         if more > 0:
             entries.append(("", "", f"and {more:,} more"))
-        if self._shares:
+        if self._lettered:
             entries.append(("", "", "same letter and colour: the same share of the cache"))
+        elif self._sets > 1:
+            stage = ", and the same stage" if self._staged else ""
+            entries.append(("", "", f"same colour: one set that holds a request whole{stage}"))
         if self._copies:
             entries.append(("paper", "stripes", "striped: a copy of what another device holds"))
         if self._idle:

@@ -86,6 +86,12 @@ def log_ticks(low: float, high: float) -> tuple[float, ...]:
     return tuple(t for t in all_ticks if first <= t <= last)
 
 
+def next_round(value: float) -> float:
+    """The least of 1, 2, 5, 10, 20, ... that is not below the value."""
+    power = 10.0 ** floor(log10(value) + 1e-9)
+    return _rounded(next(power * m for m in (1, 2, 5, 10) if power * m >= value * 0.9999))
+
+
 def _rounded(value: float) -> float:
     return float(f"{value:.10g}")
 

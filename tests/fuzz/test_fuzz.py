@@ -1,0 +1,51 @@
+"""A share of the fuzz run that `make fuzz` does in full: the same texts, the first of them."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from kvdsl.pipeline import compile_text
+from tests.fuzz.campaign import MOST_MEMORY, corpus, run, texts, united
+from tests.fuzz.growth import KINDS, steps
+from tests.fuzz.specs import spec
+
+SHARES = tuple(range(0, 600, 100))
+
+
+@pytest.mark.parametrize("first", SHARES)
+def test_no_text_breaks_kvdsl(first: int) -> None:
+    figures = run(seed=1, runs=100, first=first)
+    told = "\n".join(f"text {b.number}: {b.trace}\n{b.text}" for b in figures.broke.values())
+    assert not figures.broke, told
+    assert figures.runs == 100
+    assert figures.memory < MOST_MEMORY
+
+
+def test_a_text_can_be_made_again_by_its_number() -> None:
+    base = corpus()
+    ((_, alone),) = texts(1, 17, 1, base)
+    assert alone == dict(texts(1, 0, 20, base))[17]
+
+
+def test_many_of_the_drawn_specs_are_planned() -> None:
+    """A generator whose specs are all refused would test nothing behind the resolver."""
+    plans = [plan for n in range(40) for plan in compile_text(spec(Random(n))).plans]
+    assert sum(not plan.unplanned for plan in plans) >= 6
+
+
+def test_figures_of_several_processes_are_added_up() -> None:
+    parts = [run(seed=2, runs=5, first=first) for first in (0, 5)]
+    whole = united(parts)
+    assert whole.runs == sum(whole.outcomes.values()) == 10
+    assert whole.characters == sum(len(text) for _, text in texts(2, 0, 10, corpus()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_time_is_linear_in_the_text(kind: str) -> None:
+    """Counted in calls, which no other process on the machine changes."""
+    make = KINDS[kind]
+    steps(make(10))  # what is read once for all texts
+    some, twice = steps(make(400)), steps(make(800))
+    assert twice < 2.3 * some, f"{some:,} calls for a text, {twice:,} for one twice as long"
