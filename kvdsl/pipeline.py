@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kvdsl.diagnostics import Diagnostic, Report
 from kvdsl.formulas import Term
-from kvdsl.placement.tensors import Uncounted
-from kvdsl.planning.deploy import outcome, uncounted
+from kvdsl.plan import Input
+from kvdsl.planning.deploy import outcome
 from kvdsl.planning.subjects import layout_faults
 from kvdsl.project.loader import Project, load, load_text
 from kvdsl.resolve.changes import Change
@@ -78,8 +78,11 @@ def _compiled(project: Project, changes: Sequence[Change], only: str | None) -> 
         made = outcome(deployment)
         found.extend(made.diagnostics)
         tables = sweeps(resolver, deployment, changes)
-        plans.append(build(made, _sources(project), tables, project.main.module.doc))
-    return Compilation(Report.of(found), tuple(plans))
+        written = _written(resolver, name) if changes else None
+        doc = project.main.module.doc
+        plans.append(build(made, _sources(project), tables, doc, written))
+    read = _inputs(project)  # after all plans: each may have read more of the catalog
+    return Compilation(Report.of(found), tuple(replace(plan, inputs=read) for plan in plans))
 
 
 def _read(resolver: Resolver) -> list[Diagnostic]:
@@ -92,21 +95,41 @@ def _read(resolver: Resolver) -> list[Diagnostic]:
     return found
 
 
+def _written(resolver: Resolver, name: str) -> Layout | None:
+    """The layout of a deployment as it is written, without changes from outside."""
+    deployment, _ = resolver.deployment(name)
+    if deployment is None or len(deployment.pools) != 1:
+        return None
+    return next(iter(deployment.pools.values())).layout
+
+
 def _sources(project: Project) -> tuple[SourceFile, ...]:
     """The main file, then what it imports."""
     rest = (file for file in project.files if file is not project.main)
     return tuple(file.source for file in (project.main, *rest))
 
 
+def _inputs(project: Project) -> tuple[Input, ...]:
+    """Every text that was read, the catalog's behind the spec's, as it can be told again."""
+    from hashlib import sha256
+
+    catalog = sorted((file.source for file in project.catalog.loaded), key=lambda s: s.name)
+    return tuple(
+        Input(source.name, sha256(source.text.encode("utf-8", "surrogatepass")).hexdigest())
+        for source in (*_sources(project), *catalog)
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Checked:
     """What a check found, how many requirements it judged and how many hold, and the files that
-    it read, the catalog's apart."""
+    it read, the catalog's apart; `inputs` are all of them."""
 
     report: Report
     asked: int = 0
     held: int = 0
     read: tuple[SourceFile, ...] = ()
+    inputs: tuple[Input, ...] = ()
 
 
 def check_path(path: str) -> Checked:
@@ -128,9 +151,10 @@ def _checked(project: Project) -> Checked:
             continue
         made = outcome(deployment)
         found.extend(made.diagnostics)
-        asked += sum(one.result.status != "skipped" for one in made.judged)
-        held += sum(one.result.status == "holds" for one in made.judged)
-    return Checked(Report.of(found), asked, held, _sources(project))
+        required = [one.result for one in made.judged if one.requirement.keyword == "require"]
+        asked += sum(result.status != "skipped" for result in required)
+        held += sum(result.status == "holds" for result in required)
+    return Checked(Report.of(found), asked, held, _sources(project), _inputs(project))
 
 
 def ask(
@@ -156,11 +180,7 @@ def ask(
     report = faults + Report.of(wrong)
     if not isinstance(declaration, Model):
         return Answer(report)
-    try:
-        values = model_values(declaration, length)
-    except Uncounted as missing:
-        place = declaration.at or load_text("").main.source.span(0, 0)
-        return Answer(report + Report.of([uncounted(missing, place).diagnostic]))
+    values = model_values(declaration, length)
     return _answer(report, values, dotted.removeprefix(head).lstrip("."))
 
 

@@ -301,6 +301,15 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Input:
+    """A text that the plan was made of, the catalog's too: its name, and the SHA-256 of its UTF-8
+    bytes without a byte order mark and with `\\n` line ends."""
+
+    file: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """One deployment, planned. `values` has every name of the vocabulary that it answers; a term
     carries its derivation. `unplanned` says why there are no values, where there are none."""
@@ -333,6 +342,7 @@ class Plan:
     """Files of the spec: name and text, the deployment's own first."""
     span: Span
     unplanned: str = ""
+    inputs: tuple[Input, ...] = ()
 
     def value(self, name: str) -> Quantity:
         """A value of the vocabulary. Raises KeyError where the plan does not answer it."""

@@ -331,13 +331,25 @@ def _factor(name: str) -> Fraction:
     return known[1]
 
 
+_NATURAL: Mapping[Dimension, str] = MappingProxyType(
+    {POWER: "W", MONEY_RATE: "USD/h", MONEY_PER_TOKEN: "USD/Mtok"}
+)
+"""Units that are told where the base unit is nobody's: watts, not joules a second."""
+
+
+def told(quantity: Quantity) -> tuple[Value, str]:
+    """Value and unit as a machine is told them: base units, but watts, USD/h and USD/Mtok."""
+    name = _NATURAL.get(quantity.dimension)
+    return (quantity.value, quantity.unit) if name is None else (quantity.in_unit(name), name)
+
+
 def exact(quantity: Quantity) -> str:
-    """In base units, unrounded where the value is exact: `45234163200 B`."""
-    value = quantity.value
+    """Unrounded where the value is exact: `45234163200 B`."""
+    value, name = told(quantity)
     if isinstance(value, Fraction) and value.denominator != 1:
         number = f"{value.numerator}/{value.denominator}"
     elif isinstance(value, float):
         number = repr(value)
     else:
         number = str(int(value))
-    return number if quantity.dimension == NONE else f"{number} {quantity.unit}"
+    return number if quantity.dimension == NONE else f"{number} {name}"

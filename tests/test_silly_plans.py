@@ -24,7 +24,9 @@ hidden = 1024
   ffn f = gated { intermediate = 4096 }
   stack { 8 x layer { a; f } }"""
 
-MOE = MODEL.replace("gated { intermediate = 4096 }", "moe { experts = 8; active = 2; intermediate = 512 }")
+MOE = MODEL.replace(
+    "gated { intermediate = 4096 }", "moe { experts = 8; active = 2; intermediate = 512 }"
+)
 MLA = MODEL.replace(
     "gqa { query_heads = 16; kv_heads = 4; head_dim = 64 }",
     "mla { query_heads = 16; kv_rank = 256; nope_dim = 64; rope_dim = 32; value_dim = 64 }",
@@ -107,9 +109,9 @@ CASES = {
     ),
     "more KV heads than query heads": Case(words="kv", edits={"kv_heads = 4": "kv_heads = 32"}),
     "KV heads that do not divide query heads": Case(words="kv", edits={"kv_heads = 4": "kv_heads = 3"}),
-    "more experts active than there are": Case(words="active", model=MOE, edits={"active = 2": "active = 9"}),
+    "more experts active than there are": Case(words="9 of 8 experts", model=MOE, edits={"active = 2": "active = 9"}),
     "every expert active": Case(
-        lambda p: exact(p, "model.parameters") == exact(p, "model.active_parameters"),
+        lambda p: exact(p, "model.parameters") - exact(p, "model.active_parameters") == 1024 * 32_000,
         model=MOE, edits={"active = 2": "active = 8"},
     ),
     "one expert": Case(fits, model=MOE, edits={"experts = 8; active = 2": "experts = 1; active = 1"}),
@@ -119,7 +121,7 @@ CASES = {
     ),
     "a tower": Case(shown, model=MODEL + "\n  tower eyes { parameters = 1000; format = formats.bf16; placement = copy }"),
     "an attention that nothing stacks": Case(
-        shown, model=MODEL + "\n  attention b = gqa { query_heads = 1; kv_heads = 1; head_dim = 1 }"
+        None, model=MODEL + "\n  attention b = gqa { query_heads = 1; kv_heads = 1; head_dim = 1 }"
     ),
     # --- attention ------------------------------------------------------------------------------
     "a window": Case(
@@ -147,10 +149,10 @@ CASES = {
         shown, edits={"head_dim = 64": "head_dim = 64; window = 64 tok; compress { every = 4 tok; width = 64 }"}
     ),
     "a state alone": Case(
-        shown, edits={"gqa { query_heads = 16; kv_heads = 4; head_dim = 64 }": "lightning { heads = 16; head_dim = 64 }"}
+        None, edits={"gqa { query_heads = 16; kv_heads = 4; head_dim = 64 }": "lightning { heads = 16; head_dim = 64 }"}
     ),
     "a state beside a cache": Case(
-        shown,
+        None,
         model=MODEL.replace("stack {", "attention s = mamba2 { heads = 16; head_dim = 64; groups = 1; state = 128; conv = 4 }\n  stack {")
         .replace("8 x layer { a; f }", "8 x layer { a; f }; 4 x layer { s; f }"),
     ),
@@ -216,15 +218,19 @@ CASES = {
     "a flood": Case(shown, workload="workload { prompt = 100 tok; output = 10 tok; rate = 1_000_000_000 req/s }"),
     "no output": Case(shown, workload="workload { prompt = 100 tok; output = 0 tok; concurrency = 4 req }"),
     "no output at a rate": Case(shown, workload="workload { prompt = 100 tok; output = 0 tok; rate = 4 req/s }"),
-    "no prompt": Case(None, workload="workload { prompt = 0 tok; output = 10 tok; concurrency = 4 req }"),
+    "no prompt": Case(words="at least 1 tok", workload="workload { prompt = 0 tok; output = 10 tok; concurrency = 4 req }"),
     "every prompt token found": Case(
         shown, workload="workload { prompt = 1 ktok; output = 10 tok; concurrency = 4 req; prefix_hits = 100 % }"
     ),
     "a common prefix longer than the context": Case(
-        None, workload="workload { context = 1 ktok; concurrency = 4 req; prefix_common = 2 ktok }"
+        words="prefix_common", workload="workload { context = 1 ktok; concurrency = 4 req; prefix_common = 2 ktok }"
     ),
     "a common prefix as long as the context": Case(
-        shown, workload="workload { context = 1 ktok; concurrency = 4 req; prefix_common = 1 ktok }"
+        words="prefix_common", workload="workload { context = 1 ktok; concurrency = 4 req; prefix_common = 1 ktok }"
+    ),
+    "a common prefix of all but a token": Case(
+        lambda p: exact(p, "kv.bytes_per_request") == KV * 1000,
+        workload="workload { context = 1 ktok; concurrency = 4 req; prefix_common = 999 tok }",
     ),
     "classes": Case(
         shown,
@@ -237,14 +243,14 @@ CASES = {
         "class none { share = 0 %; prompt = 1 Mtok; output = 1 tok } }",
     ),
     # --- budgets and requirements ---------------------------------------------------------------
-    "utilization 0 %": Case(None, rest="budget { utilization = 0 % }"),
+    "utilization 0 %": Case(lambda p: exact(p, "kv.tokens") == 0 and "KV141" in codes(p), rest="budget { utilization = 0 % }"),
     "utilization 100 %": Case(fits, rest="budget { utilization = 100 % }"),
     "a reserve larger than memory": Case(
         lambda p: exact(p, "kv.tokens") == 0, rest="budget { reserve = 1 TB }"
     ),
     "no room for the cache at all": Case(lambda p: exact(p, "kv.tokens") == 0, rest="budget { kv = 0 B }"),
     "a cache larger than memory": Case(None, rest="budget { kv = 1 TB }"),
-    "an unknown code waived": Case(None, rest='allow KV999 because "x"'),
+    "an unknown code waived": Case(words="no rule KV999", rest='allow KV999 because "x"'),
     "a code waived that silences nothing": Case(shown, rest='allow KV101 because "x"'),
     "a requirement that divides by zero": Case(None, rest="require kv.tokens / (kv.copies - 1) >= 1 tok"),
     "prices of nothing": Case(None, rest="price = 0 USD/h per device"),
@@ -265,7 +271,7 @@ CASES = {
         lambda p: len(p.sweeps[0].rows) == 4, rest="sweep { layout.tp = [1, 3, 4, 1000]; show = [kv.tokens] }"
     ),
     "a sweep of one point": Case(lambda p: len(p.sweeps[0].rows) == 1, rest="sweep { layout.tp = [1]; show = [kv.tokens] }"),
-    "a sweep of nothing": Case(None, rest="sweep { layout.tp = []; show = [kv.tokens] }"),
+    "a sweep of nothing": Case(words="no values", rest="sweep { layout.tp = []; show = [kv.tokens] }"),
     "pools": Case(
         shown, on="", layout="", layouts="layout l { tp = 4 }",
         rest="pool prefill { on = hall.nodes[0]; layout = l }\n  pool decode { on = hall.nodes[1..3]; layout = l; replicas = 3 }\n"
@@ -279,7 +285,7 @@ CASES = {
         workload="workload { prompt = 1 ktok; output = 10 tok; rate = 4 req/s }",
     ),
     "two pools on one device": Case(
-        words="", on="", layout="", layouts="layout l { tp = 4 }",
+        None, "", on="", layout="", layouts="layout l { tp = 4 }",
         rest="pool prefill { on = hall.nodes[0]; layout = l }\n  pool decode { on = hall.nodes[0]; layout = l }\n"
         "  transfer { over = wire }",
         workload="workload { prompt = 1 ktok; output = 10 tok; rate = 4 req/s }",

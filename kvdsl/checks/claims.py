@@ -238,49 +238,6 @@ def unknown_allow() -> Iterator[Fact]:
 
 
 @rule(
-    "KV211",
-    "uncounted-part",
-    Severity.ERROR,
-    "plan",
-    "this version does not count `{part}`, a part of form {form}",
-    label="no parameters or cache can be given",
-    helps=("the spec is valid; plans for such models come with a later version",),
-)
-def uncounted_part() -> Iterator[Fact]:
-    """A part of the model whose parameters and cache this version does not count.
-
-    What it checks
-        Every part of the model has formulas for its parameters and cache.
-
-    Why it matters
-        A plan without them would be wrong; it is refused instead.
-
-    Example
-        model hybrid {
-          hidden = 2048; vocab = 32_000
-          attention s = mamba2 { heads = 64; head_dim = 64; groups = 8; state = 128; conv = 4 }
-          ffn f = gated { intermediate = 8192 }
-          stack { 28 x layer { s; f } }
-        }
-        deployment served {
-          model    = hybrid
-          weights  = formats.bf16
-          kv       = formats.bf16
-          on       = 1 x nodes.hgx_h100
-          layout   { tp = 8 }
-          budget   { reserve = 3 GB }
-          workload { context = 8 ktok; concurrency = 8 req }
-        }
-
-    Instead
-        A model of softmax attention (gqa, mla) for now.
-
-        deployment better extends served { model = models.llama_3_1_8b }
-    """
-    yield from ()
-
-
-@rule(
     "KV212",
     "not-costed",
     Severity.INFO,
@@ -323,5 +280,4 @@ RULES: tuple[Rule, ...] = (
     unanswered_requirement,
     unused_allow,
     unknown_allow,
-    uncounted_part,
 )

@@ -72,7 +72,7 @@ class Examined:
 
 
 def examine(subject: Subject) -> Examined:
-    """All findings of a subject. Raises Uncounted where the model has a part without a count."""
+    """All findings of a subject."""
     study = Study(subject)
     fired = _run("subject", study)
     if _failed(fired):
@@ -90,11 +90,22 @@ def examine(subject: Subject) -> Examined:
 
 def _run(stage: str, study: Study) -> list[Fired]:
     return [
-        Fired(rule, fact, fact.severity or rule.severity)
+        Fired(rule, _declared(study, fact), fact.severity or rule.severity)
         for rule in RULES
         if rule.stage == stage and rule.function is not None
         for fact in rule.function(study)
     ]
+
+
+def _declared(study: Study, fact: Fact) -> Fact:
+    """The fact with a second place: where the layout that it is about is declared."""
+    places = study.subject.places
+    at = places.get("declared layout")
+    if at is None or fact.place != places.get("layout") or fact.labels:
+        return fact
+    if at == fact.place or at.line == fact.place.line:
+        return fact
+    return replace(fact, labels=(Label(at, "this layout"),))
 
 
 def _failed(fired: Sequence[Fired]) -> bool:

@@ -16,7 +16,7 @@ from kvdsl.checks.study import (
 from kvdsl.diagnostics import Severity
 from kvdsl.placement.degrees import uniform
 from kvdsl.rules import Rule, rule
-from kvdsl.spec.model import Gqa
+from kvdsl.spec.model import Gqa, Softmax
 from kvdsl.units import BYTES_PER_TOKEN, TIME, Quantity
 
 
@@ -30,6 +30,19 @@ def _near(number: int, around: int) -> str:
     below = [d for d in found if d < around][-2:]
     above = [d for d in found if d > around][:2]
     return ", ".join(map(str, (*below, *above)))
+
+
+def _legal(study: Study, part: Softmax, around: int) -> str:
+    """TP next to `around` that divide the query heads and the KV heads, on as many devices."""
+    kv = part.kv_heads if isinstance(part, Gqa) else part.query_heads
+    rest = study.subject.degrees.devices // study.subject.degrees.attention.tp
+    found = [
+        d
+        for d in _divisors(part.query_heads)
+        if (kv % d == 0 or d % kv == 0) and d * rest <= study.subject.topology.devices
+    ]
+    below, above = [d for d in found if d < around][-2:], [d for d in found if d > around][:2]
+    return " or ".join(map(str, (*below, *above))) or "1"
 
 
 @rule(
@@ -78,7 +91,7 @@ def uneven_query_heads(study: Study) -> Iterator[Fact]:
                     "heads": part.query_heads,
                     "tp": tp,
                     "part": name,
-                    "legal": _near(part.query_heads, tp),
+                    "legal": _legal(study, part, tp),
                 },
                 (("query heads", Quantity(part.query_heads)), ("TP", Quantity(tp))),
             )

@@ -12,7 +12,7 @@ from kvdsl.costs.estimate import Estimate
 from kvdsl.diagnostics import Severity
 from kvdsl.placement.degrees import AttentionAxes, Degrees
 from kvdsl.rules import Rule, rule
-from kvdsl.units import NONE, REQUEST_RATE, REQUESTS, TIME, TOKENS, Quantity
+from kvdsl.units import NONE, REQUESTS, REQUEST_RATE, TIME, TOKENS, WORK_RATE, Quantity
 
 
 @rule(
@@ -76,12 +76,13 @@ def overload(study: Study) -> Iterator[Fact]:
 @rule(
     "KV203",
     "prefill-overrun",
-    Severity.WARNING,
+    Severity.ERROR,
     "costs",
     "prompts arrive faster than they are prefilled: {rate} against {most} at the most",
     label="the workload asks {rate}",
     notes=("a prompt keeps the slowest stage busy for {stage}; the queue grows without bound",),
     helps=("a lower rate, more replicas, or more prefix hits",),
+    silences=("KV202",),
 )
 def prefill_overrun(study: Study) -> Iterator[Fact]:
     """A rate above the prefill's throughput cannot be served.
@@ -372,7 +373,8 @@ def unknown_figures(study: Study) -> Iterator[Fact]:
     notes: dict[str, str] = {}
     for name in names:
         for leaf in found.values[name].leaves():
-            if leaf.basis == "assumed" and leaf.note and leaf.label not in WAITS:
+            ideal = leaf.basis == "assumed" and leaf.dimension != WORK_RATE
+            if ideal and leaf.note and leaf.label not in WAITS:
                 notes.setdefault(leaf.note, leaf.label)
     if not notes:
         return

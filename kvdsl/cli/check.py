@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import click
 
@@ -12,6 +12,7 @@ from kvdsl.cli.files import deliver, spec_paths
 from kvdsl.cli.options import Output, color_option, output_option, outputs_or
 from kvdsl.cli.replay import TALKS_OF_FILES, keep
 from kvdsl.diagnostics import Diagnostic, Report
+from kvdsl.plan import Input
 from kvdsl.render import machine
 from kvdsl.render.diagnostics import concise, counted, drawn_report, tally
 from kvdsl.render.paint import PLAIN, Paint, Style
@@ -38,10 +39,11 @@ def command(
     paths = spec_paths(files)
     checked = [check_path(path) for path in paths]
     report = united(each.report for each in checked)
+    inputs = tuple(dict.fromkeys(each for one in checked for each in one.inputs))
     said = []
     for output in asked:
         paint = console.data_paint if output.path is None else PLAIN
-        text = report_text(report, output.form, console.columns, paint)
+        text = report_text(report, output.form, console.columns, paint, inputs)
         deliver(console, [output], {output.form: text})
         said.append(text)
     asked_of, held = sum(c.asked for c in checked), sum(c.held for c in checked)
@@ -67,9 +69,11 @@ def united(reports: Iterable[Report]) -> Report:
     return Report.of(unique.values())
 
 
-def report_text(report: Report, form: str, columns: int, paint: Paint) -> str:
+def report_text(
+    report: Report, form: str, columns: int, paint: Paint, inputs: Sequence[Input] = ()
+) -> str:
     if form == "json":
-        return machine.text(machine.findings(report))
+        return machine.text(machine.findings(report, inputs))
     if form == "concise":
         return "".join(concise(diagnostic, paint) + "\n" for diagnostic in report.diagnostics)
     return drawn_report(report, columns, paint)

@@ -19,7 +19,7 @@ from kvdsl.render import machine
 from kvdsl.render.characters import safe
 from kvdsl.render.diagnostics import tally
 from kvdsl.spelling import nearest
-from kvdsl.units import EXAMPLES, MISTAKEN, NONE, TOKENS, UNITS, Quantity, unit
+from kvdsl.units import EXAMPLES, MISTAKEN, NONE, TOKENS, UNITS, Quantity, told, unit
 
 if TYPE_CHECKING:
     from kvdsl.pipeline import Answer
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MOST_NAMES = 8
 """So many names are listed where none is near."""
 
-_MEASURE = re.compile(r"(?P<number>\d[\d_]*(?:\.\d+)?)\s*(?P<unit>[A-Za-z]+)")
+_MEASURE = re.compile(r"(?P<number>\d[\d_]*(?:\.\d+)?)\s*(?P<unit>[A-Za-z]*)")
 
 
 @click.command("get")
@@ -87,7 +87,7 @@ def answered(
             raise CommandError(_nothing(file, dotted, answer.known))
         say_errors(console, answer.report)
     elif errors:
-        console.say(f"note: {errors}: see `kvdsl plan` or `kvdsl check`")
+        console.say(f"note: {errors} of the spec under these settings; `kvdsl plan` tells them")
     return answer
 
 
@@ -97,16 +97,17 @@ def answer_exit(answer: Answer) -> Exit:
 
 
 def tokens(length: str | None) -> int | None:
-    """The tokens of `8192 tok` or `8 ktok`."""
+    """The tokens of `8192 tok`, `8 ktok` or `8192`."""
     if length is None:
         return None
     match = _MEASURE.fullmatch(length.strip())
-    known = unit(match["unit"]) if match else None
+    measured = (match["unit"] or "tok") if match else ""
+    known = unit(measured) if match else None
     if match is None or known is None or known[0] != TOKENS:
         raise click.BadParameter(
             f"`{safe(length)}` is no length, as in `8192 tok`", param_hint="--length"
         )
-    value = Quantity.of(Fraction(match["number"].replace("_", "")), match["unit"]).value
+    value = Quantity.of(Fraction(match["number"].replace("_", "")), measured).value
     if value != int(value) or value <= 0:
         raise click.BadParameter("a length is a whole number of tokens", param_hint="--length")
     return int(value)
@@ -135,7 +136,7 @@ def _nothing(file: str, dotted: str, known: Sequence[str]) -> str:
 def _one(dotted: str, value: Quantity, unit_name: str | None, output: str) -> str:
     try:
         form = machine.in_unit(value, unit_name) if unit_name else machine.quantity(value)
-        number = value.in_unit(unit_name) if unit_name else value.value
+        number = value.in_unit(unit_name) if unit_name else told(value)[0]
     except ValueError:
         raise CommandError(_no_unit(str(unit_name), value)) from None
     if output == "json":
@@ -158,6 +159,7 @@ def _list(terms: Mapping[str, Term]) -> str:
     longest = max(map(len, terms), default=0)
     lines = []
     for name, term in sorted(terms.items()):
-        unit_name = "" if term.dimension == NONE else f" {term.dimension.base_unit}"
-        lines.append(f"{name:<{longest}}  {machine.number_text(term.value)}{unit_name}\n")
+        value, unit_name = told(term.quantity)
+        behind = "" if term.dimension == NONE else f" {unit_name}"
+        lines.append(f"{name:<{longest}}  {machine.number_text(value)}{behind}\n")
     return "".join(lines)

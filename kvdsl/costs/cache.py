@@ -17,6 +17,7 @@ from kvdsl.placement.cache import CachePart, Component
 from kvdsl.placement.placement import Placement, Stage
 from kvdsl.placement.shares import CacheShard
 from kvdsl.placement.subject import Subject
+from kvdsl.spec.formats import Format
 from kvdsl.spec.model import Model
 
 _PER_TOKEN = units.BYTES_PER_TOKEN
@@ -53,6 +54,11 @@ def bytes_per_request(layers: int, record: Exact, kept: Exact) -> Exact:
     return layers * record * kept
 
 
+@formula("layers x bytes a layer", units.BYTES, "a state has one size at every length")
+def bytes_of_states(layers: int, record: Exact) -> Exact:
+    return layers * record
+
+
 @formula("bytes on all devices that hold it / bytes of one copy", units.NONE)
 def copies(on_devices: Exact, one_copy: Exact) -> Exact:
     return over(on_devices, one_copy)
@@ -68,31 +74,36 @@ def record_bytes(part: CachePart) -> Exact:
     return sum((c.heads * component_bytes(c) for c in part.components), start=Fraction(0))
 
 
+@formula("bytes a token of an entry for each / tokens an entry", _PER_TOKEN)
+def spread_over_run(each: Exact, every: int) -> Exact:
+    return over(each, every)
+
+
+def _of_format(form: Format, label: str, value: Exact) -> Term:
+    """A figure of a format; one that nobody wrote is a default."""
+    if form.at is None:
+        note = f"{form.title}, where nothing names a format"
+        return Term(label, value, units.BYTES, basis="default", note=note)
+    basis = "catalog" if form.catalog else "spec"
+    return Term(label, value, units.BYTES, basis=basis, span=form.at, source=form.source,
+                note=form.title)  # fmt: skip
+
+
 def _head_term(model: Model, component: Component) -> Term:
     form = component.format
     word = component.name.replace("_", " ")
     width = of_model(model, f"width of the {word}", component.width)
     bits = form.bits if form.bits is not None else component_bytes(component) / component.width
-    value = Term(
-        "bytes a value",
-        bits,
-        units.BYTES,
-        basis="catalog" if form.catalog else "spec",
-        span=form.at,
-        source=form.source,
-        note=form.title,
-    )
+    value = _of_format(form, "bytes a value", bits)
     rest = component_bytes(component) - component.width * bits
-    scales = Term("bytes of scales", rest, units.BYTES, basis=value.basis, span=form.at,
-                  source=form.source, note=form.title)  # fmt: skip
+    scales = _of_format(form, "bytes of scales", rest)
     return head_bytes.derive(
         f"bytes of one {word}", width=width, bytes_a_value=value, scales=scales
     )
 
 
-def part_terms(placement: Placement, part: CachePart) -> Term:
+def part_terms(model: Model, part: CachePart) -> Term:
     """Bytes of a token in one part, one copy, all its layers."""
-    model = placement.subject.model
     layers = Term(
         f"layers with {part.name}",
         part.layers,
@@ -110,7 +121,15 @@ def part_terms(placement: Placement, part: CachePart) -> Term:
         )
         for component in part.components
     ]
-    return total(f"bytes a token in {part.name}", terms)
+    return _over_run(model, part, total(f"bytes a token in {part.name}", terms))
+
+
+def _over_run(model: Model, part: CachePart, each: Term) -> Term:
+    """Of a part with an entry for so many tokens, each token's share."""
+    if part.every == 1:
+        return each
+    every = of_model(model, "tokens an entry", part.every)
+    return spread_over_run.derive(each.label, each=each, every=every)
 
 
 def token_terms(placement: Placement) -> dict[str, Term]:
@@ -120,7 +139,7 @@ def token_terms(placement: Placement) -> dict[str, Term]:
     found = {}
     for name, parts in (("bytes_per_token", growing), ("bytes_per_token_unbounded", endless)):
         label = f"KV {name.replace('_', ' ')}"
-        terms = [part_terms(placement, p) for p in parts]
+        terms = [part_terms(placement.subject.model, p) for p in parts]
         found[f"kv.{name}"] = (
             total(label, terms)
             if terms
@@ -144,7 +163,8 @@ def shard_term(subject: Subject, share: CacheShard) -> Term:
                 sequence_ways=of_layout(subject, "ways of the sequence", share.tokens.size),
             )
         )
-    return total(f"bytes a token in {share.part.name} on a rank", terms)
+    label = f"bytes a token in {share.part.name} on a rank"
+    return _over_run(model, share.part, total(label, terms))
 
 
 def _atom_term(model: Model, component: Component, atoms: int) -> Term:
@@ -179,12 +199,15 @@ def rank_record(share: CacheShard) -> Fraction:
     return found * share.tokens.held
 
 
-def request_on_rank(stage: Stage, tokens: Exact, page: int = 1) -> Fraction:
-    """Bytes of a request of so many tokens on a rank of a stage; pages count whole."""
+def request_on_rank(stage: Stage, tokens: Exact, page: int = 1, *, states: bool = True) -> Fraction:
+    """Bytes of a request of so many tokens on a rank of a stage; pages count whole. `states` are
+    those of fixed size, which a request has once however long it is."""
     found = Fraction(0)
     for share in stage.cache:
-        kept = share.part.tokens(int(tokens)) if share.part.growth != "token" else tokens
-        if page > 1:
+        if share.part.state and not states:
+            continue
+        kept = tokens if share.part.even else share.part.tokens(int(tokens))
+        if page > 1 and not share.part.state:
             kept = -(-kept // page) * page
         found += rank_record(share) * share.layers * kept
     return found
@@ -193,40 +216,71 @@ def request_on_rank(stage: Stage, tokens: Exact, page: int = 1) -> Fraction:
 def request_terms(placement: Placement, tokens: int) -> dict[str, Term]:
     """`kv.bytes_per_request` and `state.bytes_per_request` at a length."""
     model = placement.subject.model
-    terms = []
+    length = of_workload(placement.subject, "length of a request", tokens, units.TOKENS)
+    kept: list[Term] = []
+    states: list[Term] = []
     for part in placement.parts:
-        record = Term(
-            f"bytes a token and layer in {part.name}",
-            record_bytes(part),
-            _PER_TOKEN,
-            inputs=tuple(_head_term(model, c) for c in part.components),
-        )
-        kept = of_workload(placement.subject, "tokens kept", part.tokens(tokens), units.TOKENS)
-        terms.append(
-            bytes_per_request.derive(
-                f"a request in {part.name}",
-                layers=of_model(model, "layers", part.layers),
-                record=record,
-                kept=kept,
-            )
-        )
-    label = f"KV bytes of a request of {tokens:,} tok"
+        term = request_term(model, part, tokens, length)
+        (states if part.state else kept).append(term)
     return {
-        "kv.bytes_per_request": total(label, terms)
-        if terms
-        else of_model(model, label, 0, units.BYTES),
-        "state.bytes_per_request": of_model(model, "bytes of states of a request", 0, units.BYTES),
+        "kv.bytes_per_request": summed(model, f"KV bytes of a request of {tokens:,} tok", kept),
+        "state.bytes_per_request": summed(model, "bytes of states of a request", states),
     }
+
+
+def summed(
+    model: Model, label: str, terms: list[Term], dimension: units.Dimension = units.BYTES
+) -> Term:
+    return total(label, terms) if terms else of_model(model, label, 0, dimension)
+
+
+def request_term(model: Model, part: CachePart, tokens: int, length: Term) -> Term:
+    """Bytes of a request of so many tokens in one part, one copy."""
+    inputs = tuple(_head_term(model, c) for c in part.components)
+    layers = of_model(model, "layers", part.layers)
+    if part.state:
+        record = Term(f"bytes a layer in {part.name}", record_bytes(part), units.BYTES,
+                      inputs=inputs)  # fmt: skip
+        return bytes_of_states.derive(f"states in {part.name}", layers=layers, record=record)
+    record = Term(
+        f"bytes a token and layer in {part.name}", record_bytes(part), _PER_TOKEN, inputs=inputs
+    )
+    kept = Term(
+        f"tokens kept in {part.name}",
+        part.tokens(tokens),
+        units.TOKENS,
+        inputs=(length,),
+        note=kept_note(part),
+    )
+    return bytes_per_request.derive(
+        f"a request in {part.name}", layers=layers, record=record, kept=kept
+    )
+
+
+def kept_note(part: CachePart) -> str:
+    if part.growth == "request":
+        return f"{part.limit:,} records once a request"
+    if part.growth == "window":
+        return f"at most {part.limit:,}"
+    return f"one entry for {part.every:,}" if part.every > 1 else "all"
 
 
 def copies_term(placement: Placement) -> Term:
     """Devices that hold each byte of a request's cache, as a mean over its bytes."""
     ranks = placement.degrees.size // placement.degrees.attention.dp
+    length = held_tokens(placement.subject)
     on_devices = sum(
-        (rank_record(s) * s.layers * ranks for stage in placement.stages for s in stage.cache),
+        (
+            rank_record(s) * s.layers * ranks * _records_a_token(s.part, length)
+            for stage in placement.stages
+            for s in stage.cache
+        ),
         start=Fraction(0),
     )
-    one = sum((record_bytes(p) * p.layers for p in placement.parts), start=Fraction(0))
+    one = sum(
+        (record_bytes(p) * p.layers * _records_a_token(p, length) for p in placement.parts),
+        start=Fraction(0),
+    )
     if not one:
         return of_model(placement.subject.model, "copies of each byte of cache", 1)
     return copies.derive(
@@ -237,8 +291,15 @@ def copies_term(placement: Placement) -> Term:
             note=f"{ranks} ranks in each of {len(placement.stages)} stages",
         ),
         one_copy=Term("bytes a token, one copy", one, units.BYTES_PER_TOKEN,
-                      inputs=tuple(part_terms(placement, part) for part in placement.parts)),
+                      inputs=tuple(
+                          part_terms(placement.subject.model, part) for part in placement.parts
+                      )),
     )  # fmt: skip
+
+
+def _records_a_token(part: CachePart, length: int) -> Fraction:
+    """Records for each token: of what a request has once, its share at the request's length."""
+    return Fraction(part.limit, length) if part.growth == "request" else Fraction(1, part.every)
 
 
 def held_tokens(subject: Subject) -> int:

@@ -7,6 +7,7 @@ from `estimate(subject)`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import ceil
 
 from kvdsl import units
 from kvdsl.costs import cache, memory, money, weights
@@ -47,14 +48,15 @@ class Estimate:
 
 
 def estimate(subject: Subject, placement: Placement | None = None) -> Estimate:
-    """Everything that can be asked of a pool. Raises Uncounted where a part has no count."""
+    """Everything that can be asked of a pool."""
     placement = placement or build(subject)
     books = memory.ledgers(placement)
     capacity = memory.capacities(placement, books)
     values = _values(placement, books, capacity)
     first = prefill(placement, books) if subject.pool.role != "decode" else None
     if first is not None:
-        values["prefill.ttft"] = first.ttft
+        if not first.saturated:  # a queue that only grows has no mean
+            values["prefill.ttft"] = first.ttft
         values["prefill.throughput"] = first.throughput
     carried, step = None, None
     if subject.pool.role != "prefill":
@@ -124,24 +126,27 @@ def _solved(
     wait = first.ttft.value if first is not None and not first.saturated else 0.0
     limit = max(1, int(capacity.value))
 
-    def enough(count: int) -> bool:
+    def needed(count: int) -> int:
+        """Requests in flight by Little's law if so many share a step."""
         asked = Term("requests in flight", count, units.REQUESTS)
         step = decode(placement, books, load(placement.subject, asked, capacity))
-        needed = in_flight(
-            rate=rate, ttft=wait, output=workload.output or 0,
+        flying = in_flight(
+            rate=rate,
+            ttft=wait,
+            output=workload.output or 0,
             tpot=float(step.terms["decode.tpot"].value),
-        )  # fmt: skip
-        return bool(count >= needed)
+        )
+        return ceil(flying)
 
     low, high = 0, 1
-    while high < limit and not enough(high):
+    while high < limit and high < needed(high):
         low, high = high, min(high * 2, limit)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
+        low, high = (low, middle) if middle >= needed(middle) else (middle, high)
+    # Where even a full cache cannot serve the rate, what it asks is more than fits, and queues.
+    high = max(high, needed(high)) if high == limit else high
     note = "solved from the rate by Little's law"
-    if high == limit and not enough(high):
-        note = "the rate asks for more than fits"
     arrivals = memory.leaf(workload, "rate", "arrivals", workload.rate or 0, units.REQUEST_RATE)
     return Term("requests in flight", high, units.REQUESTS, inputs=(arrivals,), note=note)
 
@@ -158,7 +163,7 @@ def _free(placement: Placement, books: tuple[Ledger, ...], carried: Load) -> Ter
     length = cache.held_tokens(placement.subject)
     common = min(placement.subject.workload.prefix_common, length)
     each = cache.request_on_rank(stage, length - common)
-    shared = cache.request_on_rank(stage, common)
+    shared = cache.request_on_rank(stage, common, states=bool(common))
     used = Term(
         "cache of the requests on the busiest rank",
         each * int(carried.busiest.value) + shared,

@@ -212,11 +212,12 @@ def _capacity(placement: Placement, holder: Holder, books: tuple[Ledger, ...]) -
             inputs=(book.token,),
             note=f"of a request of {length:,} tok",
         )
-        windowed = any(s.part.growth != "token" for s in stage.cache)
+        # Windows, states and entries of runs make a token's cost depend on the length.
+        uneven = not all(s.part.even for s in stage.cache)
         fits = tokens_that_fit.derive(
             f"tokens that fit in stage {stage.number}",
             room=book.room,
-            bytes_a_token=each if windowed else book.token,
+            bytes_a_token=each if uneven else book.token,
         )
         tokens.append(_paged(fits, page, lost))
         requests.append(_requests(subject, book, stage.number, placement, length, page, lost))
@@ -253,7 +254,8 @@ def _requests(
     common = min(subject.workload.prefix_common, length)
     room = book.room
     if common or lost:
-        taken = cache.request_on_rank(stage, common, page) + cache.request_on_rank(stage, lost)
+        taken = cache.request_on_rank(stage, common, page, states=bool(common))
+        taken += cache.request_on_rank(stage, lost, states=False)
         room = Term(
             "room without the common prefix and lost pages",
             Fraction(room.value) - taken,

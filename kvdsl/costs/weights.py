@@ -14,7 +14,8 @@ from kvdsl.formulas import Term, formula, total
 from kvdsl.placement.placement import Placement, Stage
 from kvdsl.placement.shares import Shard, redundancy
 from kvdsl.placement.subject import Subject
-from kvdsl.placement.tensors import Tensor, active
+from kvdsl.placement.tensor import Tensor
+from kvdsl.placement.tensors import active
 from kvdsl.spec.formats import Format
 from kvdsl.spec.model import Model
 
@@ -160,12 +161,17 @@ def _stored_term(
 # --- a model alone -----------------------------------------------------------------------------
 
 
+TABLES = ("tokens", "positions", "layer_tokens")
+"""Tensors of which a token looks up a row; a head that is tied multiplies by the first."""
+
+
 def parameter_terms(model: Model, logical: tuple[Tensor, ...]) -> dict[str, Term]:
     """`model.parameters`, `.active_parameters` and each module's count."""
     modules: dict[str, int] = {}
     for tensor in logical:
         if tensor.module != "tower":
-            modules[tensor.module] = modules.get(tensor.module, 0) + tensor.in_all
+            group = tensor.counted_in
+            modules[group] = modules.get(group, 0) + tensor.in_all
     basis = "catalog" if model.catalog else "spec"
     terms = {
         module: Term(
@@ -179,8 +185,8 @@ def parameter_terms(model: Model, logical: tuple[Tensor, ...]) -> dict[str, Term
         for module, count in modules.items()
     }
     everything = list(terms.values())
-    used = sum(active(model, t) for t in logical if t.module not in ("tower", "embedding"))
-    tied = sum(t.in_all for t in logical if t.module == "embedding") if model.tied_embeddings else 0
+    used = sum(active(model, t) for t in logical if t.module != "tower" and t.name not in TABLES)
+    tied = sum(t.in_all for t in logical if t.name == "tokens") if model.tied_embeddings else 0
     found = {f"model.parameters.{module}": term for module, term in terms.items()}
     found["model.parameters"] = total("parameters of the model", everything)
     found["model.active_parameters"] = Term(

@@ -1,4 +1,4 @@
-"""The cache as a list of parts: what each layer keeps of a token, and how it can be cut.
+"""The cache as a list of parts: what each layer keeps of a token or request, and how it is cut.
 
 Comes in: the typed model and the recipe of its cache. Goes out: parts with their layers, their
 components (heads, width, format), how they grow, and the dimension that a layout may split. Plain
@@ -8,11 +8,26 @@ GQA and MLA are lists of one part. Not its job: bytes (costs).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from kvdsl.spec.formats import Format, Recipe
-from kvdsl.spec.model import Gqa, Mla, Model, Softmax
+from kvdsl.spec.model import (
+    AnyPart,
+    GatedDelta,
+    Gqa,
+    Kda,
+    Lightning,
+    Mamba1,
+    Mamba2,
+    Mla,
+    Model,
+    ShortConv,
+    Softmax,
+)
+
+STATE_FORMAT = Format(name="fp32", catalog="formats.fp32", bits=4)
+"""language.md, recipe: `state` is fp32 unless it is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +48,8 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class CachePart:
-    """`growth` is `token` (one record each), `window` (at most `limit` tokens) or `request`
-    (`limit` records once a request)."""
+    """`growth` is `token` (one record for `every` tokens), `window` (at most `limit` tokens) or
+    `request` (`limit` records once a request)."""
 
     name: str
     form: str
@@ -43,12 +58,23 @@ class CachePart:
     layers: int
     growth: str = "token"
     limit: int = 0
+    every: int = 1
 
     def tokens(self, length: int) -> int:
         """Records that a request of so many tokens keeps in one layer."""
         if self.growth == "request":
             return self.limit
-        return min(length, self.limit) if self.growth == "window" else length
+        return min(length, self.limit) if self.growth == "window" else length // self.every
+
+    @property
+    def even(self) -> bool:
+        """Whether each token costs as much as any other, at every length."""
+        return self.growth == "token" and self.every == 1
+
+    @property
+    def state(self) -> bool:
+        """A state of fixed size, no keys and values."""
+        return any(c.name in ("state", "conv_state") for c in self.components)
 
 
 def cache_parts(model: Model, recipe: Recipe) -> tuple[CachePart, ...]:
@@ -60,35 +86,74 @@ def cache_parts(model: Model, recipe: Recipe) -> tuple[CachePart, ...]:
         edges = [first, *(c for c in recipe.layer_cuts if first < c < first + count), first + count]
         for start, end in pairwise(edges):
             for name in layer.parts:
-                part = model.parts[name]
-                if isinstance(part, Gqa | Mla):
-                    found.extend(_parts(name, part, recipe, start, end - start))
+                found.extend(_parts(name, model.parts[name], recipe, start, end - start))
         first += count
     return tuple(_joined(found))
 
 
 def _parts(
-    name: str, part: Gqa | Mla, recipe: Recipe, first: int, layers: int
+    name: str, part: AnyPart, recipe: Recipe, first: int, layers: int
 ) -> Iterator[CachePart]:
-    def component(word: str, heads: int, width: int, dimension: str) -> Component:
-        form = recipe.format_of(word, name, first)
+    place = _Place(name, recipe, first, layers)
+    match part:
+        case Gqa() | Mla():
+            yield from _softmax(place, part)
+        case GatedDelta() | Kda() | Lightning() | Mamba1() | Mamba2() | ShortConv():
+            kept = tuple(_state(place, part))
+            yield CachePart(name, part.form, kept, first, layers, "request", 1)
+        case _:
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A part in a run of layers, with the recipe that formats what it keeps."""
+
+    name: str
+    recipe: Recipe
+    first: int
+    layers: int
+
+    def component(self, word: str, heads: int, width: int, dimension: str) -> Component:
+        form = self._named(word) if word == "state" else None
+        if form is None:
+            form = self.recipe.format_of(word, self.name, self.first)
         if form is None:
             raise KeyError(word)
         return Component(word, heads, width, form, dimension)
 
+    def _named(self, word: str) -> Format:
+        """A state has the format of a line that names it or its part, else fp32."""
+        for wanted in (self.name, word):
+            for line in self.recipe.lines:
+                if line.name == wanted and not line.layers:
+                    return line.format
+        return STATE_FORMAT
+
+    def part(self, name: str, form: str, kept: tuple[Component, ...]) -> CachePart:
+        return CachePart(name, form, kept, self.first, self.layers)
+
+
+def _softmax(place: _Place, part: Gqa | Mla) -> Iterator[CachePart]:
     if isinstance(part, Gqa):
-        kept = [component("key", part.kv_heads, part.head_dim, "kv_heads")]
+        kept = [place.component("key", part.kv_heads, part.head_dim, "kv_heads")]
         if part.value != "same":
-            kept.append(component("value", part.kv_heads, part.value_width, "kv_heads"))
+            kept.append(place.component("value", part.kv_heads, part.value_width, "kv_heads"))
     else:
-        kept = [component("latent", 1, part.kv_rank, "latent")]
+        kept = [place.component("latent", 1, part.kv_rank, "latent")]
         if part.rope_dim:
-            kept.append(component("rope_key", 1, part.rope_dim, "rope_key"))
+            kept.append(place.component("rope_key", 1, part.rope_dim, "rope_key"))
     growth, limit = _growth(part)
-    yield CachePart(name, part.form, tuple(kept), first, layers, growth, limit)
+    yield replace(place.part(place.name, part.form, tuple(kept)), growth=growth, limit=limit)
+    every = 1
+    if part.compress is not None:
+        every = part.compress.every
+        entry = place.component("compressed", 1, part.compress.width, "latent")
+        made = place.part(f"{place.name} compressed", "compressed", (entry,))
+        yield replace(made, every=every)
     if part.indexer is not None and part.indexer != "shared":
-        index = component("index_key", 1, part.indexer.key_dim, "index_key")
-        yield CachePart(f"{name} index", "indexer", (index,), first, layers)
+        index = place.component("index_key", 1, part.indexer.key_dim, "index_key")
+        yield replace(place.part(f"{place.name} index", "indexer", (index,)), every=every)
 
 
 def _growth(part: Softmax) -> tuple[str, int]:
@@ -98,6 +163,33 @@ def _growth(part: Softmax) -> tuple[str, int]:
     return ("window", limit) if limit is not None else ("token", 0)
 
 
+def _state(
+    place: _Place, part: GatedDelta | Kda | Lightning | Mamba1 | Mamba2 | ShortConv
+) -> Iterator[Component]:
+    """A convolution keeps as many columns as its kernel has, of each channel that it mixes."""
+    channels, heads, width = 0, 0, 0
+    match part:
+        case GatedDelta():
+            channels = 2 * part.key_heads * part.key_dim + part.value_heads * part.value_dim
+            heads, width = part.value_heads, part.key_dim * part.value_dim
+        case Kda():
+            channels = 3 * part.heads * part.head_dim
+            heads, width = part.heads, part.head_dim * part.head_dim
+        case Lightning():
+            heads, width = part.heads, part.head_dim * part.head_dim
+        case Mamba1():
+            channels, heads, width = part.inner, part.inner, part.state
+        case Mamba2():
+            channels = part.heads * part.head_dim + 2 * part.groups * part.state
+            heads, width = part.heads, part.head_dim * part.state
+        case ShortConv():
+            channels = part.width
+    if not isinstance(part, Lightning):
+        yield place.component("conv_state", channels, part.conv, "channels")
+    if heads:
+        yield place.component("state", heads, width, "state_heads")
+
+
 def _joined(parts: list[CachePart]) -> Iterator[CachePart]:
     """Neighbouring runs of the same part, as one: dense and sparse layers share their attention."""
     waiting: dict[str, CachePart] = {}
@@ -105,10 +197,7 @@ def _joined(parts: list[CachePart]) -> Iterator[CachePart]:
         held = waiting.get(part.name)
         same = held is not None and held.components == part.components
         if held is not None and same and held.first + held.layers == part.first:
-            waiting[part.name] = CachePart(
-                held.name, held.form, held.components, held.first, held.layers + part.layers,
-                held.growth, held.limit,
-            )  # fmt: skip
+            waiting[part.name] = replace(held, layers=held.layers + part.layers)
             continue
         if held is not None:
             yield held

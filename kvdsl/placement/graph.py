@@ -140,7 +140,7 @@ def _expanded(made: MultiDiGraph[str], placement: Placement) -> None:
         for unit, number in topology.path(device):
             name = f"{above}.{number}"
             if name not in made:
-                made.add_node(name, kind=unit.kind, label=unit.title, count=1)
+                made.add_node(name, kind=unit.kind, label=unit.title, number=number, count=1)
                 made.add_edge(above, name, kind="contains", count=1)
             above = name
         made.nodes[above]["line"] = device
@@ -169,7 +169,25 @@ def _expanded(made: MultiDiGraph[str], placement: Placement) -> None:
                 * redundancy(tensor, placement.degrees),
             )
             made.add_edge(name, node, kind="holds", count=1)
+        _expanded_cache(made, stage, name, cut["attention"].coordinates(rank))
     _expanded_groups(made, placement, cut)
+
+
+def _expanded_cache(made: MultiDiGraph[str], stage: Stage, rank: str, at: dict[str, int]) -> None:
+    """What a rank holds of each part of the cache: its heads or columns, and its run of tokens."""
+    for cached in stage.cache:
+        component, cut = cached.heads[0]
+        node = f"{rank}.cache.{cached.part.name}"
+        made.add_node(
+            node,
+            kind="shard",
+            label=f"cache of {cached.part.name}",
+            layers=cached.layers,
+            dimension=component.dimension,
+            pieces=(cut.atoms_of(at["tp"]), cached.tokens.atoms_of(at["cp"])),
+            requests=at["dp"],
+        )
+        made.add_edge(rank, node, kind="holds", count=1)
 
 
 def _ranks(placement: Placement) -> Iterator[tuple[int, Stage, int]]:

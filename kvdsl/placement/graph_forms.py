@@ -21,8 +21,9 @@ _SHAPES = {
 def _caption(attributes: Mapping[str, Any]) -> str:
     count = attributes.get("count", 1)
     many = f" x {count:,}" if isinstance(count, int) and count > 1 else ""
+    number = f" {attributes['number']}" if "number" in attributes else ""
     size = f" of {attributes['size']}" if "size" in attributes else ""
-    return f"{attributes['label']}{size}{many}"
+    return f"{attributes['label']}{number}{size}{many}"
 
 
 def dot(made: MultiDiGraph[str]) -> str:

@@ -16,7 +16,8 @@ from kvdsl.placement.exchanges import Exchange, Group, exchanges
 from kvdsl.placement.meshes import Mesh, meshes, place
 from kvdsl.placement.shares import CacheShard, Shard, cache_shard, shard
 from kvdsl.placement.subject import Subject
-from kvdsl.placement.tensors import Tensor, tensors
+from kvdsl.placement.tensor import Tensor
+from kvdsl.placement.tensors import tensors
 from kvdsl.placement.topology import Reach
 from kvdsl.spec.hardware import Device
 
@@ -86,7 +87,7 @@ class Placement:
 
 
 def build(subject: Subject) -> Placement:
-    """The placement of a subject. Raises Uncounted (a part that has no count yet)."""
+    """The placement of a subject."""
     model, degrees = subject.model, subject.degrees
     logical = (*tensors(model), *tower_tensors(subject))
     parts = cache_parts(model, subject.kv)

@@ -13,7 +13,7 @@ from math import prod
 from kvdsl.placement.atoms import Cut
 from kvdsl.placement.cache import CachePart, Component
 from kvdsl.placement.degrees import Degrees
-from kvdsl.placement.tensors import Tensor
+from kvdsl.placement.tensor import Tensor
 from kvdsl.spec.engine import Engine
 
 
@@ -155,6 +155,8 @@ def cache_shard(part: CachePart, layers: int, degrees: Degrees) -> CacheShard:
         if component.dimension == "latent" and attention.latent_split:
             atoms = component.width
         heads.append((component, Cut(component.dimension, atoms, "attention.tp", attention.tp)))
-    tokens = Cut("tokens", None, "attention.cp", attention.cp)
+    # A state has no tokens: each rank of the sequence has it whole.
+    ways = 1 if part.state else attention.cp
+    tokens = Cut("tokens", None, "attention.cp", ways)
     ranks = attention.size // attention.dp
     return CacheShard(part, layers, tuple(heads), tokens, ranks)

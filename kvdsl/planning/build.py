@@ -33,14 +33,16 @@ def build(
     sources: Sequence[SourceFile],
     sweeps: Sequence[SweepTable] = (),
     doc: str = "",
+    written: Layout | None = None,
 ) -> Plan:
     """The plan of an outcome. `sources` are the spec's files, the deployment's own first; `doc`
-    documents the file, for a deployment that has no words of its own."""
+    documents the file, for a deployment that has no words of its own; `written` is the spec's
+    layout where another was asked for from outside."""
     deployment = found.deployment
     pool = next(iter(deployment.pools.values()))
     judged = tuple(one.result for one in found.judged)
     findings = tuple(finding(t) for t in found.told)
-    others = _others(deployment) if found.values else []
+    others = _others(deployment, written) if found.values else []
     comparison = _comparison(found, others)
     made, _ = subject(deployment, pool)
     layout = made.degrees.text() if made is not None else ""
@@ -193,9 +195,14 @@ def _pictures(found: Outcome) -> tuple[Picture, ...]:
 Others = Sequence[tuple[Layout, Outcome]]
 
 
-def _others(deployment: Deployment) -> Others:
-    """The deployment under each compared layout."""
-    return [(layout, outcome(deployment, layout)) for layout in deployment.compare]
+def _others(deployment: Deployment, written: Layout | None) -> Others:
+    """The deployment under each compared layout, and under the written one where another was
+    asked for; not under its own once more."""
+    pool = next(iter(deployment.pools.values()))
+    chosen = pool.layout
+    beside = [layout for layout in (written, *deployment.compare) if layout is not None]
+    unlike = [one for one in beside if chosen is None or not one.same_meaning(chosen)]
+    return [(layout, outcome(deployment, layout)) for layout in unlike]
 
 
 def _comparison(found: Outcome, others: Others) -> Comparison | None:
@@ -216,8 +223,12 @@ def _candidate(found: Outcome, layout: Layout | None, *, main: bool) -> Candidat
                      main, note)  # fmt: skip
 
 
+BROKEN = frozenset({"KV146", "KV910", "KV911", "KV912"})
+"""Findings of the plan stage that a compared layout would have: requirements that it breaks."""
+
+
 def _planning(told: Told) -> bool:
-    return told.rule.stage != "plan"
+    return told.rule.stage != "plan" or told.rule.code in BROKEN
 
 
 def _charts(found: Outcome, others: Others) -> tuple[Chart, ...]:

@@ -16,19 +16,17 @@ from kvdsl.checks.study import Fact, Fill
 from kvdsl.costs.estimate import Estimate, memory_estimate
 from kvdsl.diagnostics import Diagnostic, Severity
 from kvdsl.formulas import Term
-from kvdsl.placement.tensors import Uncounted
 from kvdsl.planning import pools
 from kvdsl.planning.claims import explanation
 from kvdsl.planning.subjects import inputs, subject
 from kvdsl.requirements import CLAIMS, Judged, judge
 from kvdsl.rules import Rule
-from kvdsl.source import Span
 from kvdsl.spec.declaration import Block
 from kvdsl.spec.deployment import Deployment
 from kvdsl.spec.layout import Layout
 from kvdsl.spelling import nearest
 from kvdsl.syntax.nodes import Measure, Number, Within
-from kvdsl.units import exact, shown
+from kvdsl.units import Quantity, exact, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +69,7 @@ def outcome(deployment: Deployment, layout: Layout | None = None) -> Outcome:
         faults.extend(wrong)
         if made is None:
             continue
-        try:
-            seen = examine(made)
-        except Uncounted as missing:
-            told.append(uncounted(missing, made.place("model")))
-            continue
+        seen = examine(made)
         told.extend(_told(name, fired, seen.estimate) for fired in seen.fired)
         if seen.estimate is not None:
             estimates[name] = seen.estimate
@@ -106,13 +100,6 @@ def _told(pool: str, fired: Fired, found: Estimate | None) -> Told:
     if pool:
         told = replace(told, headline=f"pool {pool}: {told.headline}")
     return Told(fired.rule, told, fired.fact, fired.severity, found)
-
-
-def uncounted(missing: Uncounted, place: Span) -> Told:
-    """The finding on a part that has no count."""
-    rule = claim_rules.uncounted_part
-    fact = Fact(place, {"part": missing.part, "form": missing.form})
-    return Told(rule, worded(rule, fact), fact, rule.severity, None)
 
 
 def _not_costed(deployment: Deployment) -> Iterator[Told]:
@@ -174,7 +161,7 @@ def _failed(
         "value": value if value is not None else "false",
         "bound": bound if bound is not None else "",
         "claimed": bound if bound is not None else "",
-        "value_exact": exact(value) if value is not None else "",
+        "value_exact": _written(value),
         "text": result.text,
         "margin": result.margin or "it does not hold",
         "because": result.because,
@@ -183,6 +170,13 @@ def _failed(
     }
     fact = Fact(one.requirement.condition.span, fills)
     return Told(rule, worded(rule, fact), fact, rule.severity, None)
+
+
+def _written(value: Quantity | None) -> str:
+    """A value as a spec would say it: exact, or rounded where it is a time or a rate."""
+    if value is None:
+        return ""
+    return shown(value) if isinstance(value.value, float) else exact(value)
 
 
 def _tolerance(one: Judged) -> Fraction:

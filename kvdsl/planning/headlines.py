@@ -38,14 +38,14 @@ def verdict(
     gpus = values["gpus"].value
     plural = "" if gpus == 1 else "s"
     text = f"Fits: {compact(tokens)} tokens of KV on {grouped(gpus)} GPU{plural}"
-    text += _against(comparison)
+    text += _against(comparison) + _crowded(values, open_findings)
     failed = [r for r in requirements if r.status == "fails" and r.keyword == "require"]
     mood: Mood = "good"
     if failed:
         held = sum(r.status == "holds" for r in requirements if r.keyword == "require")
         whole = sum(r.keyword == "require" for r in requirements)
         text += f"; {len(failed)} of {whole} requirements fail" if held else (
-            f"; no requirement of {whole} holds" if whole > 1 else "; the requirement fails"
+            f"; none of {whole} requirements holds" if whole > 1 else "; the requirement fails"
         )  # fmt: skip
         mood = "bad"
     elif errors:
@@ -55,6 +55,20 @@ def verdict(
         warned = any(f.severity is Severity.WARNING for f in open_findings)
         mood = "warning" if warned else "good"
     return Verdict(mood, text + ".")
+
+
+def _crowded(values: Mapping[str, Term], findings: Sequence[Finding]) -> str:
+    """What a sentence of success must not leave out: requests that wait, prompts that pile up."""
+    codes = {f.code for f in findings}
+    said = ""
+    if "KV202" in codes:
+        fit = grouped(values["kv.sequences"].value)
+        asked = values.get("workload.concurrency")
+        many = f"{fit} of {grouped(asked.value)}" if asked is not None else fit
+        said += f"; only {many} requests run at once"
+    if "KV203" in codes:
+        said += "; prompts arrive faster than they are prefilled"
+    return said
 
 
 def _all_hold(requirements: Sequence[RequirementResult]) -> str:

@@ -18,6 +18,9 @@ from kvdsl.plan import Box, Cell, Picture, Wire
 DRAWN_DEVICES = 144
 """Devices drawn one by one: two NVL72 racks."""
 
+LOOKED_AT = 4_096
+"""Units of a folded picture that are looked at one by one; what follows is drawn as others."""
+
 DRAWN_CLASSES = 8
 """Kinds of units told apart in a folded picture."""
 
@@ -65,13 +68,26 @@ class _Drawing:
         if not self.folded:
             yield from (self.box(unit, start, 1) for start in starts)
             return
-        classes: dict[object, list[int]] = {}
-        for start in starts:
+        classes: dict[object, tuple[int, int]] = {}
+        for start in starts[:LOOKED_AT]:
             ends = (self._at(start), self._at(start + unit.devices - 1))
             key = tuple(rank and (rank.stage, rank.rank) for rank in ends)
             kept = key if key in classes or len(classes) < DRAWN_CLASSES else "others"
-            classes.setdefault(kept, []).append(start)
-        yield from (self.box(unit, same[0], len(same)) for same in classes.values())
+            example, alike = classes.get(kept, (start, 0))
+            classes[kept] = (example, alike + 1)
+        idle = starts[max(LOOKED_AT, -(-(self._used() - first) // unit.devices)) :]
+        for kept, more in (("others", starts[LOOKED_AT : many - len(idle)]), ((None, None), idle)):
+            if more:
+                example, alike = classes.get(kept, (more[0], 0))
+                classes[kept] = (example, alike + len(more))
+        yield from (self.box(unit, example, alike) for example, alike in classes.values())
+
+    def _used(self) -> int:
+        """Where the last device ends that holds a rank."""
+        ranks = self.placement.degrees.devices
+        picked = self.placement.subject.topology.picked
+        return max((start + min(n, ranks - first) for first, start, n in picked if ranks > first),
+                   default=0)  # fmt: skip
 
     def _at(self, device: int) -> _Rank | None:
         """What stands on a device of the root: `meshes.place`, backwards."""

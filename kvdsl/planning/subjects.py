@@ -75,6 +75,9 @@ def places(deployment: Deployment, pool: Pool, layout: Layout | None) -> Mapping
             found[word] = origin.span
     if deployment.at is not None:
         found["deployment"] = deployment.at
+    chosen = layout or pool.layout
+    if chosen is not None and chosen.at is not None:
+        found["declared layout"] = chosen.at
     if layout is not None and layout.at is not None:
         found["layout"] = layout.at
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
+from kvdsl.arithmetic import over
 from kvdsl.costs import cache, passes
 from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.estimate import Estimate
@@ -99,10 +100,11 @@ def cache_rows(pool: str, found: Estimate) -> tuple[CacheRow, ...]:
             for c in part.components
         )
         growth = {
-            "token": "with every token",
+            "token": f"once in {part.every:,} tok" if part.every > 1 else "with every token",
             "window": f"last {part.limit:,} tok",
-            "request": f"{part.limit:,} records a request",
+            "request": "once a request" if part.state else f"{part.limit:,} records a request",
         }[part.growth]
+        unit = BYTES if part.state else BYTES_PER_TOKEN
         rows.append(
             CacheRow(
                 pool,
@@ -111,8 +113,8 @@ def cache_rows(pool: str, found: Estimate) -> tuple[CacheRow, ...]:
                 part.layers,
                 described,
                 growth,
-                Quantity(whole, BYTES_PER_TOKEN),
-                Quantity(on_rank, BYTES_PER_TOKEN),
+                Quantity(over(whole, part.every), unit),
+                Quantity(over(on_rank, part.every), unit),
                 Quantity(everywhere / whole if whole else 1, NONE),
             )
         )

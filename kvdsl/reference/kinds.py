@@ -161,7 +161,10 @@ KINDS: Mapping[str, tuple[str, tuple[Section, ...]]] = MappingProxyType(
 SPECIAL: Mapping[tuple[str, str], tuple[str, str]] = MappingProxyType(
     {
         ("Model", "parts"): ("`attention NAME`, `ffn NAME`", "`= FORM { … }`"),
-        ("Model", "stack"): ("`stack`", "`N x layer { … }`, `N x pattern { … }`"),
+        ("Model", "stack"): (
+            "`stack { … }`",
+            "one `N x layer { … }` or `N x pattern { … }` a line",
+        ),
         ("Model", "mtp"): ("`mtp`", "`N x layer { … }`"),
         ("Model", "towers"): ("`tower NAME`", "block"),
         ("Recipe", "lines"): ("`default`, `NAME`, `layers[a..b]`", "format"),

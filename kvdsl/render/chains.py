@@ -2,8 +2,8 @@
 
 Comes in: the values of a plan. Goes out: a flat run of steps a value, each with its depth. What was
 derived once is not printed again: a step points to the first time. A step tells its plain inputs in
-its own line, so that only what is derived takes a line: a chain of hundreds of terms stays readable,
-and paper short. Not its job: putting numbers into a formula's words (derivation).
+its own line, so that only what is derived takes one: a chain of hundreds of terms stays readable
+and its paper short. Not its job: putting numbers into a formula's words (derivation).
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class _Chains:
                 self._named(inner)  # now: what stands before it may point to it
             elif given := self._given(inner, known, spoken=bool(words and put_in)):
                 givens.append(given)
-        source = term.formula.source if term.formula else term.source
+        source, basis, note = _origin(term)
         yield Step(
             depth,
             name,
@@ -125,9 +125,9 @@ class _Chains:
             term.quantity,
             words,
             put_in,
-            "" if source is None or source == "definition" else source,
-            _BASES.get(term.basis, ""),
-            term.note,
+            source,
+            basis,
+            note,
             term.span,
             tuple(givens),
         )
@@ -150,13 +150,23 @@ class _Chains:
             return Given(term.label, term.quantity, "", "", "", None, told)
         again = number in self._told
         self._told[number] = ""
-        source, basis, note = term.source or "", _BASES.get(term.basis, ""), term.note
-        if again or (term.basis == "catalog" and term.span is not None):
-            # What was said stands above; a catalog figure's citation, among the report's sources.
-            source, basis, note = "", "", ""
+        # What was said stands above.
+        source, basis, note = ("", "", "") if again else _origin(term)
         if spoken and not any((source, basis, note, term.span)):
             return None
         return Given(term.label, term.quantity, source, basis, note, term.span)
+
+
+def _origin(term: Term) -> tuple[str, str, str]:
+    """Source, basis and note, without what the place says: that a figure is the spec's own, or the
+    catalog's, whose citations stand among the report's sources."""
+    source = (term.formula.source if term.formula else term.source) or ""
+    source = "" if source == "definition" else source
+    if term.span is None or term.inputs:
+        return source, _BASES.get(term.basis, ""), term.note
+    if term.basis == "catalog":
+        return "", "", ""
+    return source, "" if term.basis == "spec" else _BASES.get(term.basis, ""), term.note
 
 
 def _bare(term: Term) -> Term:

@@ -10,7 +10,7 @@ and `^^^` or `---` under each span with its words. Not its job: headlines, notes
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kvdsl.render.characters import cells, safe, wrapped
 from kvdsl.render.paint import Paint, Style
@@ -21,6 +21,9 @@ LEAST_TEXT = 24
 
 BEFORE_MARK = 12
 """Columns of a windowed line that are kept before the mark, to see what it stands in."""
+
+LONGEST_LINE = 1_000
+"""Characters around the marks of a line that are looked at, several times what a terminal shows."""
 
 LONGEST_GAP = 1
 """So many lines between two marked ones are shown; a longer gap becomes `...`."""
@@ -72,10 +75,11 @@ def excerpt(
     previous = 0
     for number in sorted(by_line):
         yield from _between(file, previous, number, gutter, room, paint)
-        window = _window(file.line(number), by_line[number], room)
+        text, underlines = _near(file.line(number), by_line[number])
+        window = _window(text, underlines, room)
         yield _numbered(number, gutter, window.lead + window.text, paint)
-        for underline in sorted(by_line[number], key=lambda u: (not u.main, u.start)):
-            for line in _marked(file.line(number), underline, window, room):
+        for underline in sorted(underlines, key=lambda u: (not u.main, u.start)):
+            for line in _marked(text, underline, window, room):
                 yield f"{blank} {paint(own if underline.main else Style.PLACE, line)}"
         previous = number
 
@@ -112,13 +116,27 @@ def _between(
         yield paint(Style.PLACE, "...")
         return
     for skipped in range(previous + 1, number):
-        window = _window(file.line(skipped), (), room)
+        window = _window(file.line(skipped)[:LONGEST_LINE], (), room)
         yield _numbered(skipped, gutter, window.text, paint)
 
 
 def _numbered(number: int, gutter: int, text: str, paint: Paint) -> str:
     head = paint(Style.PLACE, f"{number:>{gutter}} |")
     return f"{head} {text}".rstrip() if text else head
+
+
+def _near(line: str, underlines: Sequence[_Underline]) -> tuple[str, Sequence[_Underline]]:
+    """Of a line that no person wrote, what lies around its marks: a file with a hundred faults in
+    one line of a megabyte would else be measured a hundred times."""
+    if len(line) <= LONGEST_LINE:
+        return line, underlines
+    first = max(0, min(u.start for u in underlines) - LONGEST_LINE // 2)
+    piece = line[first : first + LONGEST_LINE]
+    near = [
+        replace(u, start=min(u.start - first, len(piece)), end=min(u.end - first, len(piece)))
+        for u in underlines
+    ]
+    return piece, near
 
 
 def _window(line: str, underlines: Sequence[_Underline], room: int) -> _Window:

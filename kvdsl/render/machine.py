@@ -8,15 +8,16 @@ form of a plan (machine_plan).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from math import isfinite
 
 from kvdsl.diagnostics import Diagnostic, Fix, Label, Report, Severity
 from kvdsl.formulas import Term
+from kvdsl.plan import Input
 from kvdsl.render.derivation import place
 from kvdsl.source import Span
-from kvdsl.units import Quantity, Value
+from kvdsl.units import Quantity, Value, told
 
 FORMAT = 1
 """Version of every JSON form here. A key may be added within a version; none changes or goes."""
@@ -41,8 +42,9 @@ def number(value: Value) -> Json:
 
 
 def quantity(given: Quantity) -> Json:
-    """In base units: `{"value": 45234163200, "unit": "B"}`."""
-    return {**number(given.value), "unit": given.unit}
+    """`{"value": 45234163200, "unit": "B"}`: base units, but watts, USD/h and USD/Mtok."""
+    value, unit = told(given)
+    return {**number(value), "unit": unit}
 
 
 def maybe(given: Quantity | None) -> Json | None:
@@ -93,10 +95,16 @@ def _fix(fix: Fix | None) -> Json | None:
     return {"title": fix.title, "place": span(fix.span), "replacement": fix.replacement}
 
 
-def findings(report: Report) -> Json:
+def inputs(read: Iterable[Input]) -> list[Json]:
+    """The texts that something was made of, to tell whether it would come out the same."""
+    return [{"file": each.file, "sha256": each.sha256} for each in read]
+
+
+def findings(report: Report, read: Iterable[Input] = ()) -> Json:
     """What `check --output json` writes."""
     return {
         "format": FORMAT,
+        "inputs": inputs(read),
         "counts": {severity.value: report.count(severity) for severity in Severity},
         "findings": [diagnostic(each) for each in report.diagnostics],
     }

@@ -26,12 +26,17 @@ from kvdsl.plan import (
     StepBar,
     SweepTable,
 )
-from kvdsl.render.machine import Json, diagnostic, maybe, quantity, span
+from kvdsl.render.machine import Json, diagnostic, inputs, maybe, quantity, span
 
 
 def plans_form(plans: Sequence[Plan]) -> Json:
     """What `plan --output json` writes: always a list, however many there are."""
-    return {"format": FORMAT, "plans": [plan_form(plan) for plan in plans]}
+    read = dict.fromkeys(each for plan in plans for each in plan.inputs)
+    return {
+        "format": FORMAT,
+        "inputs": inputs(read),
+        "plans": [plan_form(plan) for plan in plans],
+    }
 
 
 def plan_form(plan: Plan) -> Json:

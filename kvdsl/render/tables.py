@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from kvdsl.plan import Comparison, MemoryBar, Plan, StepBar, SweepTable
 from kvdsl.render.characters import padded, safe, width
-from kvdsl.units import Quantity, shown, unit
+from kvdsl.units import Quantity, shown, told, unit
 
 Cell = str | Quantity | None
 
@@ -217,14 +217,14 @@ def _csv_row(write: object, deployment: str, table: Table, row: Sequence[Cell]) 
     key = " ".join(keys) or str(row[0])
     for head, cell in zip(table.header[1:], row[1:], strict=True):
         if isinstance(cell, Quantity):
-            write((deployment, table.name, key, head, plain_number(cell), cell.unit))
+            write((deployment, table.name, key, head, plain_number(cell), told(cell)[1]))
         elif cell is not None and cell not in keys:
             write((deployment, table.name, key, head, cell, ""))
 
 
 def plain_number(quantity: Quantity) -> str:
-    """The value in base units as a machine reads it: an int where it is whole, else a decimal."""
-    value = quantity.value
+    """The value as a machine reads it: an int where it is whole, else a decimal."""
+    value, _ = told(quantity)
     if isinstance(value, float):
         return repr(value)
     return str(int(value)) if value == int(value) else repr(float(value))

@@ -243,6 +243,6 @@ class ConfigNotRead(Message):
     code: ClassVar[str] = "KV079"
     headline: ClassVar[str] = "`config` is not read by this version of kvdsl"
     helps: ClassVar[tuple[str, ...]] = (
-        "write the model's attributes here; `kvdsl catalog models` shows models to extend",
+        "write the model's attributes here; docs/catalog.md lists models to extend",
     )
     span: Span

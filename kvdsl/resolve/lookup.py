@@ -30,6 +30,9 @@ _TRUTHS = {"yes": "true", "on": "true", "no": "false", "off": "false", "none": "
 
 LEVELS = ("devices", "nodes", "racks", "clusters")
 
+MOST_NAMES = 8
+"""Names of the catalog that are told where none is near."""
+
 
 def look_up(context: Context, path: Path, scope: Scope) -> Value | None:
     """The value that a path stands for."""
@@ -118,7 +121,8 @@ def _in_catalog(
     if rest[0].text not in names:
         near = like(rest[0].text, names)
         kind = PLURALS[plural.text]
-        hint = None if near else f"`kvdsl catalog {plural.text}` lists what there is"
+        some = ", ".join(names[:MOST_NAMES])
+        hint = None if near else f"there are {some}" if names else f"it has no {plural.text} yet"
         what = f"{kind} in the catalog called"
         context.tell(UnknownName(rest[0].span, what, rest[0].text, near, hint))
     return None

@@ -6,6 +6,7 @@ anything wrong.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
@@ -45,11 +46,11 @@ _TOO_MANY = 2_000
 
 def like(word: str, known: Iterable[str]) -> str | None:
     """The fact for a help line `did you mean …?`: the nearest names, or None."""
-    names = tuple(islice(known, _TOO_MANY))
-    if len(names) > _MANY:
-        names = tuple(name for name in names if name[:1].lower() == word[:1].lower())
-    if len(names) > _MANY:
-        return None
+    names = list(islice(known, _TOO_MANY))
+    if len(names) > _MANY:  # those that start alike
+        names.sort()
+        at = bisect(names, word)
+        names = names[max(0, at - _MANY // 2) : at + _MANY // 2]
     return either(nearest(word, names)) or None
 
 

@@ -35,6 +35,7 @@ class Indexer(Block):
     heads: Positive = Field(description="heads of the indexer")
     key_dim: Positive = Field(description="width of its one key, cached for each token")
     top: PositiveTokens = Field(description="tokens that it selects")
+    head_weights: Yes = Field(default=True, description="a weight a head, out of the hidden state")
 
 
 class Compression(Block):
@@ -42,6 +43,7 @@ class Compression(Block):
 
     every: PositiveTokens = Field(description="tokens an entry stands for")
     width: Positive = Field(description="values of an entry")
+    overlap: Yes = Field(default=False, description="runs overlap: twice the projections")
 
 
 class Part(Block):
@@ -71,9 +73,11 @@ class Softmax(Part):
         default=None, description="only the last so many are kept"
     )
     chunk: PositiveTokens | None = Field(default=None, description="only the present chunk is kept")
-    cross: PositiveTokens | None = Field(
-        default=None, description="an encoder's keys, so many once a request"
+    cross: Tokens | None = Field(
+        default=None, description="an encoder's keys, so many once a request; 0 without an input"
     )
+    o_rank: Positive | None = Field(default=None, description="low-rank output, in `o_groups`")
+    o_groups: Positive = Field(default=1, description="groups of heads, each with its `o_rank`")
     indexer: Annotated[Indexer | Literal["shared"] | None, Nested(words=("shared",))] = Field(
         default=None, description="sparse selection; shared: an earlier layer's choice"
     )
@@ -143,6 +147,7 @@ class Kda(Part):
     heads: Positive = Field(description="heads of the state")
     head_dim: Positive = Field(description="width of a head")
     conv: Positive = Field(description="width of the kernel")
+    full_gate: Yes = Field(default=False, description="its output gate is one matrix, not two")
 
 
 class Lightning(Part):
@@ -287,6 +292,12 @@ class Model(Declaration):
     max_context: Tokens | None = Field(default=None, description="a longer request is a warning")
     embedding_dim: Positive | None = Field(
         default=None, description="narrower embedding, with two projections"
+    )
+    embedding_rows: Positive | None = Field(
+        default=None, description="rows of the embedding where the head has fewer"
+    )
+    layer_input: Positive | None = Field(
+        default=None, description="width of an input to each layer, from a table of its own"
     )
     positions: Number = Field(default=0, description="learned positions")
     head_bias: Yes = Field(default=False, description="a bias on the head")

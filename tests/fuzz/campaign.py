@@ -91,9 +91,7 @@ def run(seed: int, runs: int, first: int = 0, seconds: float | None = None) -> F
     return figures
 
 
-def run_in_parallel(
-    seed: int, runs: int, first: int, seconds: float | None, jobs: int
-) -> Figures:
+def run_in_parallel(seed: int, runs: int, first: int, seconds: float | None, jobs: int) -> Figures:
     """The same texts, shared out over processes. Each has its own bound of memory."""
     each = -(-runs // jobs)
     starts = range(first, first + runs, each)

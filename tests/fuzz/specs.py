@@ -145,7 +145,9 @@ def model(draw: Draw) -> str:
         layers.append("2 x layer { c; f }")
     text += "stack {\n" + "\n".join(layers) + "\n}\n"
     text += draw.some(0.2, "mtp { layer { a; f } }")
-    tower = f"tower vision {{ parameters = {draw.n()}_000; format = formats.bf16; placement = copy }}"
+    tower = (
+        f"tower vision {{ parameters = {draw.n()}_000; format = formats.bf16; placement = copy }}"
+    )
     return text + draw.some(0.1, tower) + "}\n"
 
 

@@ -1,7 +1,7 @@
 """Pages in headless Chromium: measured by a script, without a driver.
 
-A harness page writes a report into frames of several widths, measures each, and leaves what it found
-in its title; the browser prints the page when the harness is done. Print and dark are looked at by
+A harness page writes reports into frames of several widths, measures each, and leaves what it
+found in its title; the browser hands the page over when the harness is done. Print and dark are looked at by
 naming their media `all` in a copy of the report, since a frame cannot emulate a medium.
 """
 
@@ -61,13 +61,15 @@ def measured(folder: Path, views: dict[str, tuple[str, int]], *, audit: bool) ->
     if audit:
         needed(AXE.exists(), "axe-core")
     axe = AXE.read_bytes() if audit else b""
-    packed = {name: [_packed(page.encode()), width] for name, (page, width) in views.items()}
-    text = HARNESS.replace("$VIEWS", json.dumps(packed)).replace("$AXE", _packed(axe))
+    pages = list(dict.fromkeys(page for page, _ in views.values()))
+    asked = {name: [pages.index(page), width] for name, (page, width) in views.items()}
+    text = HARNESS.replace("$VIEWS", json.dumps(asked)).replace("$AXE", _packed(axe))
+    text = text.replace("$PAGES", json.dumps([_packed(page.encode()) for page in pages]))
     harness = folder / "harness.html"
     harness.write_text(text, encoding="utf-8")
     run = subprocess.run(
         [program, *FLAGS, f"--user-data-dir={folder / 'profile'}", harness.as_uri()],
-        capture_output=True, text=True, check=False, timeout=90,
+        capture_output=True, text=True, check=False, timeout=240,
     )  # fmt: skip
     title = re.search(r"<title>(\{.*?\})</title>", run.stdout, re.DOTALL)
     assert title, run.stderr[-2000:]

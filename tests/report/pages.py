@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from pathlib import Path
 
@@ -18,4 +19,4 @@ NAMES = (*EXAMPLES, "several", "hostile")
 def page(name: str) -> str:
     if name not in EXAMPLES:
         return report({"several": "two"}.get(name, name))
-    return report_html(compile_path(str(EXAMPLES[name])).plans, "0.1.0")
+    return report_html(compile_path(os.path.relpath(EXAMPLES[name])).plans, "0.1.0")

@@ -1,7 +1,7 @@
 """The placement of a pool as nested boxes: racks, nodes, devices, and the groups that join them.
 
-Comes in: a picture of a plan. Goes out: a drawing. Where shares of the cache lie on several devices,
-those with the same one have the same colour and letter, and a copy is striped and says of what.
+Comes in: a picture of a plan. Goes out: a drawing. Where a share of the cache lies on several
+devices, these have the same colour and letter, and a copy is striped and says of what.
 Where no two devices hold the same, colours tell the sets apart that hold a request whole, and their
 stages. A stage has its own band; what idles is crossed out.
 """
