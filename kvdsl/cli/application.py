@@ -18,13 +18,14 @@ from platform import platform, python_version
 import click
 
 from kvdsl import __version__
+from kvdsl.cli.completion import VARIABLE, completed
 from kvdsl.cli.console import Console
 from kvdsl.cli.exits import CommandError, Exit
 from kvdsl.cli.options import color_option
 from kvdsl.render.characters import safe
 from kvdsl.spelling import nearest
 
-COMMANDS = ("check", "plan", "explain", "get", "graph", "report", "rule", "fmt")
+COMMANDS = ("check", "plan", "explain", "get", "graph", "report", "rule", "fmt", "completion")
 """In the order that people meet them; each is `command` in the module of its name."""
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -69,6 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     console = replace(Console.of(os.environ), arguments=tuple(given))
+    if asked := os.environ.get(VARIABLE):
+        return completed(kvdsl, asked)
     try:
         code = _run(given, console)
         console.data.flush()

@@ -9,7 +9,8 @@ import click
 from kvdsl.cli.console import Console
 from kvdsl.cli.exits import exit_of
 from kvdsl.cli.files import deliver, spec_paths
-from kvdsl.cli.options import Output, color_option, output_option, outputs_or
+from kvdsl.cli.options import Output, color_option, file_names, output_option, outputs_or
+from kvdsl.cli.progress import shown
 from kvdsl.cli.replay import TALKS_OF_FILES, keep
 from kvdsl.diagnostics import Diagnostic, Report
 from kvdsl.plan import Input
@@ -21,7 +22,9 @@ FORMS = ("full", "concise", "json")
 
 
 @click.command("check")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument(
+    "files", nargs=-1, required=True, metavar="FILE...", shell_complete=file_names
+)
 @output_option(FORMS, "full without it.")
 @click.option("--no-cache", is_flag=True, help="Check again, whatever was found before.")
 @color_option
@@ -37,7 +40,7 @@ def command(
 
     asked = outputs_or(outputs, "full")
     paths = spec_paths(files)
-    checked = [check_path(path) for path in paths]
+    checked = [check_path(path) for path in shown(console, ((p, p) for p in paths))]
     report = united(each.report for each in checked)
     inputs = tuple(dict.fromkeys(each for one in checked for each in one.inputs))
     said = []

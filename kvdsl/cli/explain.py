@@ -7,14 +7,14 @@ import click
 from kvdsl.cli.console import Console
 from kvdsl.cli.exits import CommandError
 from kvdsl.cli.get import answer_exit, answered, tokens
-from kvdsl.cli.options import Overrides, color_option, override_options
+from kvdsl.cli.options import Overrides, color_option, file_names, override_options
 from kvdsl.render import machine
 from kvdsl.render.characters import safe
 from kvdsl.render.derivation import derivation_text
 
 
 @click.command("explain")
-@click.argument("file")
+@click.argument("file", shell_complete=file_names)
 @click.argument("dotted", metavar="DEPLOYMENT.VALUE")
 @override_options
 @click.option("--length", metavar="LENGTH", help='Of a request, for a model: "8192 tok".')

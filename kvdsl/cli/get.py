@@ -12,7 +12,7 @@ import click
 from kvdsl.cli.console import Console
 from kvdsl.cli.exits import CommandError, Exit, exit_of
 from kvdsl.cli.files import shown_file
-from kvdsl.cli.options import Overrides, color_option, override_options
+from kvdsl.cli.options import Overrides, color_option, file_names, override_options
 from kvdsl.cli.plan import errors_of, say_errors
 from kvdsl.formulas import Term
 from kvdsl.render import machine
@@ -32,7 +32,7 @@ _MEASURE = re.compile(r"(?P<number>\d[\d_]*(?:\.\d+)?)\s*(?P<unit>[A-Za-z]*)")
 
 
 @click.command("get")
-@click.argument("file")
+@click.argument("file", shell_complete=file_names)
 @click.argument("dotted", metavar="DEPLOYMENT[.VALUE]")
 @override_options
 @click.option("--length", metavar="LENGTH", help='Of a request, for a model: "8192 tok".')

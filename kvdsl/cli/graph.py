@@ -9,13 +9,13 @@ import click
 
 from kvdsl.cli.console import Console
 from kvdsl.cli.exits import CommandError, exit_of
-from kvdsl.cli.options import Overrides, color_option, override_options
+from kvdsl.cli.options import Overrides, color_option, file_names, override_options
 from kvdsl.cli.plan import no_deployment, say_errors
 from kvdsl.render import machine
 
 
 @click.command("graph")
-@click.argument("file")
+@click.argument("file", shell_complete=file_names)
 @click.argument("name", required=False)
 @override_options
 @click.option("--form", type=click.Choice(("dot", "mermaid", "json")), default="dot")

@@ -18,6 +18,8 @@ from kvdsl.render.characters import safe
 from kvdsl.spelling import nearest
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from kvdsl.resolve.changes import Change
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -36,6 +38,15 @@ def color_option(command: Command) -> Command:
         callback=chosen,
         help="auto (the default: on a terminal), always or never.",
     )(command)
+
+
+def file_names(
+    _context: click.Context, _parameter: click.Parameter, begun: str
+) -> list[CompletionItem]:
+    """What a shell completes by itself."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(begun, type="file")]
 
 
 # --- overrides ---------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from kvdsl.cli.options import (
     Output,
     Overrides,
     color_option,
+    file_names,
     output_option,
     outputs_or,
     override_options,
@@ -37,7 +38,7 @@ FORMS = ("text", "json", "csv", "markdown")
 
 
 @click.command("plan")
-@click.argument("file")
+@click.argument("file", shell_complete=file_names)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @override_options
 @output_option(FORMS, "text without it.")

@@ -12,8 +12,9 @@ from kvdsl import __version__
 from kvdsl.cli.console import Console
 from kvdsl.cli.exits import CommandError, Exit, exit_of, worst
 from kvdsl.cli.files import STANDARD_INPUT, shown_file, spec_paths, write_file
-from kvdsl.cli.options import Output, color_option, output_option
+from kvdsl.cli.options import Output, color_option, file_names, output_option
 from kvdsl.cli.plan import say_errors
+from kvdsl.cli.progress import shown
 from kvdsl.render.characters import safe
 
 FORMS = ("html", "pdf")
@@ -29,7 +30,9 @@ class _Job:
 
 
 @click.command("report")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument(
+    "files", nargs=-1, required=True, metavar="FILE...", shell_complete=file_names
+)
 @click.option("--to", "folder", metavar="DIR", default=".", help="Folder of the reports (here).")
 @output_option(FORMS, "both without it.")
 @color_option
@@ -43,7 +46,8 @@ def command(
     """
     jobs = _jobs(spec_paths(files), Path(folder), outputs)
     _make_folder(Path(folder))
-    return worst([_reported(console, job) for job in jobs])
+    steps = shown(console, ((job.spec, job) for job in jobs))
+    return worst([_reported(console, job) for job in steps])
 
 
 def _jobs(specs: Sequence[str], folder: Path, outputs: Sequence[Output]) -> list[_Job]:

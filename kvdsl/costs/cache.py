@@ -93,7 +93,9 @@ def _head_term(model: Model, component: Component) -> Term:
     form = component.format
     word = component.name.replace("_", " ")
     width = of_model(model, f"width of the {word}", component.width)
-    bits = form.bits if form.bits is not None else component_bytes(component) / component.width
+    bits = form.bits
+    if bits is None:
+        bits = over(component_bytes(component), component.width)
     value = _of_format(form, "bytes a value", bits)
     rest = component_bytes(component) - component.width * bits
     scales = _of_format(form, "bytes of scales", rest)

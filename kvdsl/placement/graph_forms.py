@@ -37,16 +37,19 @@ def dot(made: MultiDiGraph[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    kept = "".join(c if c.isprintable() else " " for c in text)
-    return '"' + kept.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + _printable(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def mermaid(made: MultiDiGraph[str]) -> str:
     numbers = {name: f"n{i}" for i, name in enumerate(made.nodes)}
     lines = ["flowchart LR"]
     for name, attributes in made.nodes(data=True):
-        text = _quoted(_caption(attributes)).replace("\\", "").replace("#", "#35;")
-        lines.append(f"  {numbers[name]}[{text}]")
+        text = _printable(_caption(attributes)).replace("#", "#35;").replace('"', "#quot;")
+        lines.append(f'  {numbers[name]}["{text}"]')
     for start, end, attributes in made.edges(data=True):
         lines.append(f"  {numbers[start]} -- {attributes['kind']} --> {numbers[end]}")
     return "\n".join(lines) + "\n"

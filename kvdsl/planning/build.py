@@ -21,6 +21,7 @@ from kvdsl.plan import (
 from kvdsl.planning import charts, headlines, pictures, views
 from kvdsl.planning.deploy import Outcome, Told, outcome
 from kvdsl.planning.subjects import ideal, recipe_title, subject
+from kvdsl.planning.sweeps import sweep_charts
 from kvdsl.source import SourceFile, Span
 from kvdsl.spec.deployment import Deployment, Pool
 from kvdsl.spec.hardware import Selection
@@ -65,7 +66,7 @@ def build(
         pictures=_pictures(found),
         memory=tuple(bar for n, e in found.estimates.items() for bar in views.memory_bars(n, e)),
         cache=tuple(row for n, e in found.estimates.items() for row in views.cache_rows(n, e)),
-        charts=_charts(found, others),
+        charts=(*_charts(found, others), *sweep_charts(sweeps)),
         collectives=tuple(
             row for n, e in found.estimates.items() for row in views.collective_rows(n, e)
         ),

@@ -13,6 +13,12 @@ from kvdsl.units import UNITS, Quantity, grouped, shown
 COUNTED = "counted from "
 """How the note of a figure begins that was counted from a model's declaration."""
 
+IDEAL = (
+    "every efficiency is 1, nothing overlaps, no overheads; all resident weights are read in each "
+    "step, the embedding too; decode does not wait for prefill on the same devices"
+)
+"""What `time = ideal` means."""
+
 EQUAL = 0.05
 """Capacities closer than this are told as equal in the verdict: its ratio has one decimal."""
 
@@ -147,9 +153,7 @@ def _tiles(values: Mapping[str, Term], money: str) -> Iterator[Tile]:
 
 def assumptions(values: Mapping[str, Term], *, ideal: bool) -> tuple[Entry, ...]:
     """Every leaf that nobody wrote: defaults, and what was taken where nothing gives it."""
-    time = Entry(
-        "times", "ideal", "every efficiency is 1, nothing overlaps, no overheads", "assumed", None
-    )
+    time = Entry("times", "ideal", IDEAL, "assumed", None)
     if not ideal:
         note = "efficiencies of the links; kernels and overheads are not fitted in this version"
         time = Entry("times", "fitted", note, "assumed", None)

@@ -34,7 +34,7 @@ class _Rank:
 
 def picture(pool: str, placement: Placement) -> Picture:
     root = placement.subject.topology.root
-    drawn = placement.subject.topology.devices <= DRAWN_DEVICES
+    drawn = root.devices <= DRAWN_DEVICES  # all of what was picked from is drawn
     shown = _Drawing(placement, folded=not drawn)
     box = shown.box(root, 0, 1)
     note = "" if drawn else "Units that hold the same are drawn once, with their number."

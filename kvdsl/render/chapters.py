@@ -33,6 +33,7 @@ from kvdsl.render.svg.traffic import Traffic, traffic, traffic_bars
 from kvdsl.units import Quantity, shown
 
 _SEVERITIES = (Severity.ERROR, Severity.WARNING, Severity.INFO)
+_LONGEST_BAR = 88  # neighbours that are both the largest stay apart
 _MOST_BESIDE = 2
 """Rank classes whose memory stands side by side; more stand one below the other."""
 
@@ -227,7 +228,9 @@ class Chapter:
         return traffic(row for row in self.plan.collectives if row.pool == pool)
 
     def traffic_bars(self, pool: str, title: str) -> str:
-        wholes = {bar.phase: bar.whole for bar in self.plan.steps if bar.pool == pool}
+        wholes: dict[str, Quantity] = {
+            bar.phase: bar.whole for bar in self.plan.steps if bar.pool == pool
+        }
         name = f"{self.prefix}exchanges-{self.pools.index(pool)}"
         return traffic_bars(name, title, self.traffic(pool), wholes)
 
@@ -254,10 +257,14 @@ class Chapter:
         return comparison is None or not _equal(comparison.columns, name)
 
     def share(self, sweep: SweepTable, column: int, figure: Quantity | None) -> int:
-        """How long a figure's bar is in its column, in percent of the column's largest."""
+        """How long a figure's bar is, in percent of its column: the largest has `_LONGEST_BAR`."""
         found = [figures[column] for _, figures in sweep.rows]
         most = max((float(q.value) for q in found if q is not None), default=0.0)
-        return round(float(figure.value) / most * 100) if figure is not None and most > 0 else 0
+        return (
+            round(float(figure.value) / most * _LONGEST_BAR)
+            if figure is not None and most > 0
+            else 0
+        )
 
 
 def chapter(plan: Plan, prefix: str, level: int) -> Chapter:

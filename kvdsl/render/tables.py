@@ -44,10 +44,34 @@ class Table:
 
 def tables(plan: Plan) -> tuple[Table, ...]:
     """Every table of a plan, in the order of a report."""
-    made = [values_table(plan), *memory_tables(plan.memory)]
+    made = [requirements_table(plan)] if plan.requirements else []
+    made += [findings_table(plan)] if plan.findings else []
+    made += [values_table(plan), *memory_tables(plan.memory)]
     made += [step_table(step) for step in plan.steps]
     made += [comparison_table(plan.comparison)] if plan.comparison else []
     return (*made, *(sweep_table(sweep) for sweep in plan.sweeps))
+
+
+def requirements_table(plan: Plan) -> Table:
+    rows = tuple(
+        (f"{r.keyword} {r.text}", r.status, r.value, r.bound, r.margin or NOTHING)
+        for r in plan.requirements
+    )
+    header = ("requirement", "verdict", "value", "bound", "margin")
+    return Table("requirements", "Requirements", header, rows, ("",) * len(header))
+
+
+def findings_table(plan: Plan) -> Table:
+    rows = tuple(
+        (
+            f.code,
+            f"allowed: {f.waived}" if f.waived is not None else f.severity.value,
+            f.diagnostic.headline,
+            str(f.diagnostic.span),
+        )
+        for f in plan.findings
+    )
+    return Table("findings", "Findings", ("code", "severity", "finding", "place"), rows, ("",) * 4)
 
 
 def values_table(plan: Plan) -> Table:
@@ -217,9 +241,20 @@ def _csv_row(write: object, deployment: str, table: Table, row: Sequence[Cell]) 
     key = " ".join(keys) or str(row[0])
     for head, cell in zip(table.header[1:], row[1:], strict=True):
         if isinstance(cell, Quantity):
-            write((deployment, table.name, key, head, plain_number(cell), told(cell)[1]))
+            written = (plain_number(cell), told(cell)[1])
         elif cell is not None and cell not in keys:
-            write((deployment, table.name, key, head, cell, ""))
+            written = (_inert(cell), "")
+        else:
+            continue
+        write((*map(_inert, (deployment, table.name, key, head)), *written))
+
+
+def _inert(text: str) -> str:
+    """Text that no spreadsheet takes for a formula: they run what starts like one."""
+    return f"'{text}" if text[:1] in _FORMULA and text != NOTHING else safe(text)
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def plain_number(quantity: Quantity) -> str:

@@ -1,8 +1,8 @@
 """Pages in headless Chromium: measured by a script, without a driver.
 
 A harness page writes reports into frames of several widths, measures each, and leaves what it
-found in its title; the browser hands the page over when the harness is done. Print and dark are looked at by
-naming their media `all` in a copy of the report, since a frame cannot emulate a medium.
+found in its title; the browser hands the page over when the harness is done. Print and dark are
+looked at by naming their media `all` in a copy of the report: a frame cannot emulate a medium.
 """
 
 from __future__ import annotations

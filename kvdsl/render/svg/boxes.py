@@ -15,6 +15,8 @@ from kvdsl.plan import Box, Cell, Picture, Wire
 WIDTH = 960
 PAD, GAP, HEADER, LANE, NAMED_LANE, STACK = 14, 8, 30, 8, 22, 5
 _LEAST_COLUMNS = 4
+_PLATE = 4
+"""More room below a lane with a name, whose plate would hide the next lane."""
 JOINT = " · "
 _DRAWN_ALIKE = 2
 """Groups alike in one box that are all drawn; of more, one stands for the rest."""
@@ -254,6 +256,8 @@ def _lanes_below(
         )
         if not touched and not (last and route in leaving):
             continue
+        above_named = bool(lanes) and lanes[-1].route in home and lanes[-1].route.named
         y += NAMED_LANE if route in home and route.named else LANE
+        y += _PLATE if above_named else 0
         lanes.append(Lane(route, row, y, touched))
     return lanes

@@ -25,9 +25,11 @@ from kvdsl.render.svg.scales import (
 )
 from kvdsl.render.visible import visible
 
-WIDTH, _PLOT = 720, 250
+WIDTH, _PLOT = 720, 220
 _LEFT, _TOP, _BOTTOM = 62, 26, 50
 _SMALL = 11
+_MOST_VALUES = 9
+"""So many values on the axis across are each a tick."""
 _WIDEST_LABEL = 190
 _DASHES = ("", "7 3", "2 3", "10 3 2 3", "5 5", "1 4")
 
@@ -119,6 +121,9 @@ def _plot(chart: Chart, lines: Sequence[_Line], right: float, top: float) -> _Pl
     across = Scale(x_low, x_high, _LEFT, WIDTH - right, chart.log_x)
     up = Scale(y_ticks[0], y_top, top + _PLOT, top, chart.log_y)
     inside = tuple(t for t in x_ticks if x_low * 0.999 <= t <= x_high * 1.001)
+    values = tuple(sorted(set(xs)))
+    if 1 < len(values) <= _MOST_VALUES and all(len(tick_text(x)) <= 4 for x in values):
+        inside = values  # few and short: the values themselves are the best ticks
     return _Plot(across, up, inside or (x_low, x_high), tuple(t for t in y_ticks if t <= y_top))
 
 

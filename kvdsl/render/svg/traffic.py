@@ -44,7 +44,14 @@ def traffic(rows: Iterable[CollectiveRow]) -> tuple[Traffic, ...]:
     """Both phases paired: what is the same but for its size and its time."""
     found: dict[tuple[str, ...], dict[str, CollectiveRow]] = {}
     for row in rows:
-        key = (f"{row.stage:06}", row.module, row.kind, row.axis, f"{row.ranks}", row.span)
+        key: tuple[str, ...] = (
+            f"{row.stage:06}",
+            row.module,
+            row.kind,
+            row.axis,
+            f"{row.ranks}",
+            row.span,
+        )
         phases = found.setdefault(key, {})
         while row.phase in phases:  # the same twice in one phase: two rows
             key = (*key, "again")

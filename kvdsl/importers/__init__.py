@@ -1,0 +1,1 @@
+"""Importers: what others write of a model, turned into a readable declaration."""

@@ -1,0 +1,291 @@
+"""What a class of models takes for granted: the rules of a `model_type`, as data.
+
+A config does not say what its class fixes: whether the query has a bias, whether the head is tied
+when the key is absent, which layers slide. This is the one place of kvdsl that names model types;
+how a rule is applied is general (attention, feed_forward, stateful).
+
+Source: the configuration and modeling classes of transformers 5.24.0, and the released modeling
+code where it has none. Checked against 82 published configs (tests/known).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+Sides = tuple[str, ...]
+ALL: Sides = ("q", "k", "v", "o")
+QKV: Sides = ("q", "k", "v")
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Rules of one class. `*_key` names the key that decides; the value beside it is what the
+    class takes where the key is absent."""
+
+    kv_heads: str = "required"
+    """Where the key is absent: `required`, `mha` (as many as query heads) or `falcon`."""
+    multi_query: bool = False
+    """The key `multi_query`, on by default, means one KV head."""
+    head_dim: int | None = None
+    tied: bool = False
+    bias: Sides = ()
+    bias_key: str = "attention_bias"
+    bias_sides: Sides = ALL
+    bias_default: bool = False
+    qk_norm: str = "none"
+    qk_norm_key: str = ""
+    gate: str = "none"
+    gate_key: str = ""
+    sinks: bool = False
+    norms: int | None = None
+    """Norms of width hidden a layer; None: as many as the layer has parts."""
+    norm_bias: bool = False
+    norm_weight: bool = True
+    head_bias: bool = False
+    head_bias_key: str = ""
+    embedding_norm: bool = False
+    positions: str = ""
+    positions_more: int = 0
+    kinds: str = "full"
+    """The rule of layer kinds where the config has no `layer_types`."""
+    window_default: int | None = None
+    linear: str = "gated_delta"
+    feed_forward: str = "gated"
+    ffn_bias: bool = False
+    ffn_bias_key: str = "mlp_bias"
+    ffn_times: int | None = None
+    """Width of the feed-forward in widths of the model, where no key gives it."""
+    ffn_keys: tuple[str, ...] = ("intermediate_size",)
+    sparse: str = "none"
+    """Which layers have experts: none, all, first_dense, step, llama4, period."""
+    expert_keys: tuple[str, ...] = ("moe_intermediate_size", "intermediate_size")
+    expert_gated: bool = True
+    expert_bias: bool = False
+    router_bias: bool = False
+    score_bias: bool = False
+    score_key: str = ""
+    """A key that turns the score bias off or on; `sigmoid`: `scoring_func` does."""
+    shared: str = "none"
+    """Shared experts: none, count, width, width_gated, one."""
+    stack: str = "blocks"
+    """How layers are made: blocks of attention and feed-forward, or a rule of its own."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
+    """Keys of this class that decide no size."""
+
+
+_LLAMA = Family(kv_heads="mha")
+_QWEN3 = Family(head_dim=128, qk_norm="per_head", kinds="qwen_window")
+_QWEN3_MOE = replace(_QWEN3, head_dim=None, sparse="step")
+_NEXT = replace(
+    _QWEN3_MOE, head_dim=256, gate="per_element", kinds="interval", shared="width_gated"
+)
+_DEEPSEEK = Family(kv_heads="mha", sparse="first_dense", shared="count")
+_DEEPSEEK_3 = replace(_DEEPSEEK, score_bias=True)
+_GLM_MOE = Family(
+    bias_sides=QKV, qk_norm_key="use_qk_norm:per_head", sparse="first_dense", shared="count",
+    score_bias=True,
+)  # fmt: skip
+_GEMMA = Family(head_dim=256, tied=True)
+_GEMMA_3 = replace(_GEMMA, norms=4, qk_norm="per_head", kinds="pattern", window_default=4096)
+_COHERE = Family(kv_heads="mha", tied=True, norms=1, qk_norm_key="use_qk_norm:full")
+_OLD = Family(
+    kv_heads="mha", bias=ALL, bias_key="", norm_bias=True, feed_forward="plain", ffn_bias=True,
+    ffn_bias_key="",
+)  # fmt: skip
+_GPT_NAMES = MappingProxyType(
+    {
+        "n_embd": "hidden_size",
+        "n_head": "num_attention_heads",
+        "n_layer": "num_hidden_layers",
+        "n_inner": "intermediate_size",
+    }
+)
+_MISTRAL = Family(kinds="all_window", window_default=4096)
+
+FAMILIES: Mapping[str, Family] = MappingProxyType(
+    {
+        "llama": _LLAMA,
+        "granite": _LLAMA,
+        "smollm3": _LLAMA,
+        "internlm3": replace(_LLAMA, bias_key="qkv_bias", bias_sides=QKV),
+        "seed_oss": replace(_LLAMA, bias_sides=QKV, bias_default=True),
+        "ernie4_5": replace(_LLAMA, bias_key="use_bias", ffn_bias_key="use_bias"),
+        "arcee": replace(_LLAMA, feed_forward="plain"),
+        "nemotron": replace(_LLAMA, feed_forward="plain", norm_bias=True),
+        "glm": replace(_LLAMA, bias_sides=QKV, bias_default=True, head_dim=128),
+        "glm4": replace(_LLAMA, bias_sides=QKV, bias_default=True, head_dim=128, norms=4),
+        "olmo": replace(_LLAMA, norm_weight=False),
+        "olmo2": replace(_LLAMA, qk_norm="full"),
+        "olmo3": replace(_LLAMA, qk_norm="full", kinds="pattern4", window_default=4096),
+        "olmoe": replace(_LLAMA, qk_norm="full", sparse="all"),
+        "exaone4": replace(_LLAMA, qk_norm="per_head", kinds="pattern4", window_default=4096),
+        "stablelm": replace(
+            _LLAMA, norm_bias=True, bias_key="use_qkv_bias", bias_sides=QKV
+        ),
+        "granitemoe": replace(_LLAMA, sparse="all"),
+        "mistral": _MISTRAL,
+        "ministral": _MISTRAL,
+        "ministral3": replace(_MISTRAL, window_default=None),
+        "mixtral": replace(_MISTRAL, window_default=None, sparse="all"),
+        "qwen2": Family(bias=QKV, bias_key="", kinds="qwen_window"),
+        "qwen2_vl": Family(bias=QKV, bias_key="", kinds="qwen_window"),
+        "qwen2_vl_text": Family(bias=QKV, bias_key="", kinds="qwen_window"),
+        "qwen2_5_vl": Family(bias=QKV, bias_key="", kinds="qwen_window"),
+        "qwen2_5_vl_text": Family(bias=QKV, bias_key="", kinds="qwen_window"),
+        "qwen2_moe": Family(
+            bias=QKV, bias_key="", kinds="qwen_window", sparse="step", shared="width_gated"
+        ),
+        "qwen3": _QWEN3,
+        "qwen3_moe": _QWEN3_MOE,
+        "qwen3_vl_text": _QWEN3,
+        "qwen3_vl_moe_text": _QWEN3_MOE,
+        "qwen3_next": _NEXT,
+        "qwen3_5_moe_text": _NEXT,
+        "qwen3_5_text": replace(_NEXT, sparse="none", shared="none"),
+        "deepseek": _DEEPSEEK,
+        "deepseek_v2": _DEEPSEEK,
+        "deepseek_v3": _DEEPSEEK_3,
+        "deepseek_v32": _DEEPSEEK_3,
+        "kimi_k2": _DEEPSEEK_3,
+        "glm_moe_dsa": _DEEPSEEK_3,
+        "deepseek_v4": replace(
+            _DEEPSEEK_3, sparse="all", sinks=True, stack="deepseek_v4", kv_heads="required"
+        ),
+        "kimi_linear": replace(_DEEPSEEK_3, kinds="kimi_linear", linear="kda"),
+        "glm4_moe": _GLM_MOE,
+        "glm4v_moe_text": replace(_GLM_MOE, bias_default=True),
+        "dots1": replace(
+            _GLM_MOE, bias_sides=ALL, qk_norm="per_head", qk_norm_key=""
+        ),
+        "mimo_v2_flash": Family(
+            bias_sides=QKV, kinds="mimo", sparse="freq", shared="count", score_bias=True
+        ),
+        "minimax": Family(kinds="attn_type_list", linear="lightning", sparse="all"),
+        "minimax_m1": Family(kinds="attn_type_list", linear="lightning", sparse="all"),
+        "minimax_m2": Family(
+            head_dim=128, qk_norm_key="use_qk_norm:full", sparse="all", score_key="use_routing_bias"
+        ),
+        "minimax_m3_vl": Family(
+            head_dim=128, qk_norm_key="use_qk_norm:per_head", kinds="minimax_m3", sparse="freq",
+            shared="count", ffn_keys=("dense_intermediate_size",),
+            expert_keys=("intermediate_size",), score_key="use_routing_bias",
+        ),
+        "gemma": _GEMMA,
+        "gemma2": replace(_GEMMA, norms=4, kinds="alternate", window_default=4096),
+        "gemma3_text": _GEMMA_3,
+        "gemma4_text": replace(_GEMMA_3, kinds="gemma4", stack="gemma4"),
+        "cohere": _COHERE,
+        "cohere2": replace(_COHERE, kinds="pattern4", window_default=4096, qk_norm_key=""),
+        "gpt_oss": Family(
+            head_dim=64, bias_default=True, sinks=True, kinds="alternate", window_default=128,
+            sparse="all", expert_bias=True, router_bias=True,
+        ),
+        "phi3": replace(_LLAMA, kinds="all_window"),
+        "phimoe": replace(
+            _LLAMA, kinds="all_window", norm_bias=True, head_bias_key="lm_head_bias", sparse="all"
+        ),
+        "phi": replace(_OLD, norms=1, head_bias=True),
+        "starcoder2": Family(
+            bias_key="use_bias", bias_default=True, tied=True, norm_bias=True,
+            feed_forward="plain", ffn_bias_key="use_bias", kinds="all_window",
+        ),
+        "gpt2": replace(
+            _OLD, tied=True, positions="n_positions", ffn_times=4, aliases=_GPT_NAMES
+        ),
+        "gpt_bigcode": replace(
+            _OLD, tied=True, positions="n_positions", ffn_times=4, aliases=_GPT_NAMES,
+            multi_query=True,
+        ),
+        "gptj": replace(
+            _OLD, bias=(), norms=1, head_bias=True, ffn_times=4, aliases=_GPT_NAMES,
+            ignored=("n_positions",),
+        ),
+        "gpt_neox": replace(_OLD, bias=(), bias_key="attention_bias", bias_default=True),
+        "opt": replace(
+            _OLD, bias=(), bias_key="enable_bias", bias_default=True, ffn_bias=False,
+            ffn_bias_key="enable_bias", tied=True, positions="max_position_embeddings",
+            positions_more=2, ffn_keys=("ffn_dim",),
+        ),
+        "bloom": replace(
+            _OLD, tied=True, embedding_norm=True, ffn_times=4,
+            aliases={**_GPT_NAMES, "n_embed": "hidden_size"},
+        ),
+        "falcon": Family(
+            kv_heads="falcon", tied=True, bias_key="bias", norm_bias=True, feed_forward="plain",
+            ffn_bias_key="bias", ffn_times=4, aliases=_GPT_NAMES,
+        ),
+        "llama4_text": Family(
+            kinds="llama4", sparse="llama4", shared="one", ffn_keys=("intermediate_size_mlp",),
+            expert_keys=("intermediate_size",), ignored=("use_qk_norm",),
+        ),
+        "mllama_text_model": Family(kinds="mllama", stack="mllama"),
+        "muse_glimmer_text": Family(norms=4, gate="per_element"),
+        "laguna": Family(
+            qk_norm="per_head", gate_key="gating:per_head", sparse="step", shared="width",
+            score_bias=True,
+        ),
+        "jamba": Family(kinds="jamba", linear="mamba1", sparse="period"),
+        "lfm2": Family(
+            qk_norm="per_head", tied=True, linear="short_conv", bias_key="", stack="lfm2"
+        ),
+        "dbrx": Family(kv_heads="required", sparse="all", stack="dbrx"),
+        "nemotron_h": Family(stack="nemotron_h"),
+        "nemotron-nas": Family(kv_heads="mha", stack="nemotron_nas"),
+        "hunyuan": replace(
+            _LLAMA, tied=True, qk_norm_key="use_qk_norm:per_head", sparse="all",
+            expert_keys=("intermediate_size",), shared="count", kinds="shared_every",
+        ),
+        "grok-1": Family(norms=4, tied=True, sparse="all", expert_keys=("intermediate_size",)),
+    }
+)  # fmt: skip
+
+ARCHITECTURES: Mapping[str, str] = MappingProxyType({"Grok1ModelForCausalLM": "grok-1"})
+"""Model types of configs that name their architecture alone."""
+
+UNKNOWN = Family(kv_heads="mha", sparse="familiar", shared="count", score_key="sigmoid")
+"""A model type that nobody named here: familiar keys mean what they mean in most classes."""
+
+REASONS: tuple[tuple[str, str], ...] = (
+    (r".*(_token_id|_token_index|_token)s?|.*token_id.*|eos.*|bos.*|pad_.*", "tokens of the text"),
+    (r".*(rope|rotary|alibi|yarn|partial_rot|mrope).*|original_max_position.*|rotary_dim"
+     r"|initial_context_length|max_sequence_length|.*position_embedding_type|use_nope.*"
+     r"|mla_use_nope|no_rope_layer.*|nope_layer.*|attn_temperature.*|floor_scale",
+     "positions are turned or scaled: nothing is stored"),
+    (r".*(dropout|pdrop|drop_tokens|droped_token|dropped_token|layerdrop|jitter.*|aux_loss.*)"
+     r"|.*aux_loss.*|.*z_loss.*|seq_aux|router_.*coef|moe_random.*|capacity_factor|.*init.*range"
+     r"|init_std|initializer_.*|.*_init|gradient.*|rescale_prenorm.*|time_step_.*|use_cache"
+     r"|pretraining_tp|ep_size|scale_attn.*|.*masked_softmax.*|slow_but_exact|.*in_fp32"
+     r"|use_mamba_kernels|cache_implementation|.*_attn_implementation|reorder_and.*|summary_.*"
+     r"|chunk_size.*|.*_overlap|residual_in.*|use_.*kernel.*|moe_drop.*",
+     "training or how it is run"),
+    (r".*(_eps|epsilon|_scale|_alpha|_beta|multiplier.*|scaling.*|softcap.*|logit.*|_limit|_factor"
+     r"|.*_scale_factor|_act|_activation|activation.*|act_fn|_scaler?|clip_qkv|max_attn_value"
+     r"|_function|lower_bound|_threshold)|norm_topk.*|renormalize|moe_renormalize|scoring_func"
+     r"|topk_method|norm_type|postnorm|query_pre.*|hidden_act.*|attn_value.*|gate_.*",
+     "a number or function of the arithmetic"),
+    (r"(torch_)?dtype|.*_dtype|quantization_config|quant.*", "formats: what a deployment says"),
+    (r"architectures|auto_map|transformers.*|_name_or_path|.*_version|model_type|tokenizer.*|is_.*"
+     r"|task_specific.*|id2label|label2id|num_labels|problem_type|prefix|finetuning_task|.*_type"
+     r"|.*_class|revision|license|name|custom_pipelines|torchscript|return_dict.*|output_.*"
+     r"|tf_.*|pruned_heads|use_bfloat16|do_sample|num_beam.*|.*length.*|.*ngram.*|temperature"
+     r"|top_k|top_p|typical_p|bad_words.*|suppress.*|begin_supp.*|early_stop.*|diversity.*"
+     r"|num_return.*|repetition.*|forced.*|remove_invalid.*|cross_attention_hidden.*"
+     r"|add_cross_att.*|tie_encoder.*|n_ctx|n_special|predict_special.*|ignore_index"
+     r"|.*placeholder.*|is_llama.*|max_window_layers|num_logits_to_keep|generation.*",
+     "bookkeeping"),
+    (r"(vision|audio|image|video|img|mm|visual|projector|spatial|multimodal|perceiver|boi|eoi|boa"
+     r"|eoa|out_hidden|patch|sound|speech|process_image|use_unified_vision)[^.]*"
+     r"|(vision|audio|image)_.*|num_reward.*",
+     "a tower: counted apart"),
+    (r".*(mtp|nextn).*", "draft layers: counted apart"),
+)  # fmt: skip
+"""Keys that are read past, and why. What none of these fits may change a size."""
+
+STRUCTURAL = (
+    r".*(rank|lora|latent|state|conv|ssm|mamba|linear_|compress|index_|expert|shared|moe|dim"
+    r"|heads?|width|inner|cross|block_config|pattern|layer_types|num_|_size|sliding|window).*"
+)
+"""Words in a key that decide a size more often than not."""
