@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help demo test check fmt bench wheel browser
+.PHONY: help demo test check fmt bench fuzz wheel browser
 BIN := .venv/bin
 
 help:
@@ -21,6 +21,9 @@ fmt: ## format, and mend what lint can mend
 
 bench: ## time compile, search and render side by side
 	@bash .ci/venv dev && $(BIN)/python -m benchmarks
+
+fuzz: ## try 100,000 random and damaged specs on every command; RUNS=1000 tries fewer
+	@bash .ci/venv dev && $(BIN)/python -m tests.fuzz --runs $${RUNS:-100000} --seed $${SEED:-1}
 
 wheel: ## build dist/kvdsl-*.whl and the source archive
 	@bash .ci/venv dev && $(BIN)/python -m build --no-isolation --outdir dist .

@@ -17,9 +17,7 @@ from kvdsl.cli.console import Console
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_script_is_printed_for_each_shell(
-    shell: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_script_is_printed_for_each_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == 0
     script = capsys.readouterr().out
     assert f"{VARIABLE}={shell}_complete" in script

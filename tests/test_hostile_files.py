@@ -159,6 +159,18 @@ def test_a_walk_does_not_follow_a_link_out_of_its_folder(monkeypatch: pytest.Mon
     assert ran(monkeypatch, "check", "here") == (0, "no findings in 2 files\n")
 
 
+def test_a_folder_that_is_gone_is_no_fault(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.rmdir()
+    for arguments in (("check", SPEC), ("plan", SPEC), ("fmt", SPEC), ("report", SPEC)):
+        code, output = ran(monkeypatch, *arguments)
+        assert code == 2
+        assert "there is no such file" in output
+    monkeypatch.setattr(
+        sys, "stdin", io.TextIOWrapper(io.BytesIO(b'kvspec 1\nimport "a.kvspec"\n'))
+    )
+    assert ran(monkeypatch, "check", "-")[0] == 1
+
+
 def test_memory_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worst that may be read at all; what is larger is refused by its size."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -30,7 +30,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("costs",),
     ("checks",),
     ("plan", "requirements", "comparison", "planning", "search"),
-    ("engines", "render"),
+    ("engines", "importers", "render"),
     ("pipeline",),
     ("reference", "cli", "lsp"),
     ("__main__",),

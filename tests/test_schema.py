@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from kvdsl.cli import main
 from kvdsl.pipeline import compile_text
 from kvdsl.render import machine
 from kvdsl.render.machine_plan import plans_form
-from tests.test_silly_plans import CASES
+from tests.silly import CASES
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted((ROOT / "specs" / "examples").glob("*.kvspec"))
@@ -99,14 +100,15 @@ def test_an_output_tells_no_time(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_schema_refuses_what_is_not_of_its_form(capsys: pytest.CaptureFixture[str]) -> None:
     plan = written(capsys, "plan", str(EXAMPLES[0]), "--output", "json")
-    for change in (
+    changes: tuple[Callable[[Any], object], ...] = (
         lambda p: p.update(format=2),
         lambda p: p["plans"][0].update(extra=1),
         lambda p: p["plans"][0].pop("values"),
         lambda p: p["plans"][0]["values"]["kv.tokens"].pop("unit"),
         lambda p: p["plans"][0]["values"]["kv.tokens"].update(value="1 M"),
         lambda p: p["inputs"][0].update(sha256="0"),
-    ):
+    )
+    for change in changes:
         broken = copy.deepcopy(plan)
         change(broken)
         assert wrong(PLAN, broken) != []

@@ -285,7 +285,7 @@ def test_the_json_of_a_plan_is_whole_and_keeps_whole_numbers() -> None:
     assert form["format"] == 1
     (plan,) = form["plans"]
     assert plan["values"]["kv.tokens"] == {"value": 1402348, "unit": "tok"}
-    assert plan["values"]["cost.per_hour"]["exact"] == "1/75"
+    assert plan["values"]["cost.per_hour"] == {"value": 48, "unit": "USD/h"}
     assert plan["comparison"]["rows"][1]["best"] == ["tp8_pp2", "two_tp8"]
     assert len(plan["findings"]) == len(PLAN.findings)
     assert machine.text(plans_form([PLAN])) == text

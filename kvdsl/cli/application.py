@@ -25,8 +25,13 @@ from kvdsl.cli.options import color_option
 from kvdsl.render.characters import safe
 from kvdsl.spelling import nearest
 
-COMMANDS = ("check", "plan", "explain", "get", "graph", "report", "rule", "fmt", "completion")
+COMMANDS = (
+    "check", "plan", "explain", "get", "graph", "report", "rule", "fmt", "import", "completion",
+)  # fmt: skip
 """In the order that people meet them; each is `command` in the module of its name."""
+
+_MODULES = {"import": "importing"}
+"""Where a command's word cannot name a module."""
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -40,7 +45,9 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"kvdsl.cli.{cmd_name}").command
+        command: click.Command = import_module(
+            f"kvdsl.cli.{_MODULES.get(cmd_name, cmd_name)}"
+        ).command
         return command
 
     def resolve_command(

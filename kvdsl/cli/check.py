@@ -22,9 +22,7 @@ FORMS = ("full", "concise", "json")
 
 
 @click.command("check")
-@click.argument(
-    "files", nargs=-1, required=True, metavar="FILE...", shell_complete=file_names
-)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", shell_complete=file_names)
 @output_option(FORMS, "full without it.")
 @click.option("--no-cache", is_flag=True, help="Check again, whatever was found before.")
 @color_option

@@ -47,10 +47,13 @@ def _specs_below(folder: str) -> list[str]:
     root = os.path.realpath(folder)
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for path in (Path(place, name) for name in names if name.endswith(SUFFIX)):
-            if not path.is_symlink() or Path(os.path.realpath(path)).is_relative_to(root):
-                paths.append(path.as_posix())
+        found = (Path(place, name) for name in names if name.endswith(SUFFIX))
+        paths += [path.as_posix() for path in found if not _leads_out(path, root)]
     return sorted(paths)
+
+
+def _leads_out(path: Path, root: str) -> bool:
+    return path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(root)
 
 
 def deliver(console: Console, outputs: Iterable[Output], texts: Mapping[str, str]) -> None:

@@ -30,12 +30,12 @@ class _Formatted:
 
 
 @click.command("fmt")
-@click.argument(
-    "files", nargs=-1, required=True, metavar="FILE...", shell_complete=file_names
-)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", shell_complete=file_names)
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a file would change.")
 @click.option("--diff", is_flag=True, help="Write nothing; print what would change.")
-@click.option("--stdin-name", metavar="NAME", help="What messages call -, as in an editor's buffer.")
+@click.option(
+    "--stdin-name", metavar="NAME", help="What messages call -, as in an editor's buffer."
+)
 @color_option
 @click.pass_obj
 def command(

@@ -30,9 +30,7 @@ class _Job:
 
 
 @click.command("report")
-@click.argument(
-    "files", nargs=-1, required=True, metavar="FILE...", shell_complete=file_names
-)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", shell_complete=file_names)
 @click.option("--to", "folder", metavar="DIR", default=".", help="Folder of the reports (here).")
 @output_option(FORMS, "both without it.")
 @color_option

@@ -164,7 +164,9 @@ def parsed(text: str) -> Mapping[str, Any]:
     except RecursionError:
         raise Refused("the file is nested too deeply") from None
     except ValueError as error:
-        place = f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else ""
+        place = (
+            f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else ""
+        )
         raise Refused(f"the file is not JSON{': ' + place if place else ''}") from None
     if not isinstance(found, dict):
         raise Refused(f"the file holds {shown(found)}, not an object")

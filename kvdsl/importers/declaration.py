@@ -57,7 +57,7 @@ def text_of(made: Declaration) -> str:
     lines += [f"## {line}" for line in made.doc]
     lines += [f"model {made.name} {{"]
     lines += [f"  {key} = {_value(value)}" for key, value in made.values]
-    for piece, name in names.items():
+    for piece, name in sorted(names.items(), key=lambda item: item[0].sort):
         lines += ["", *_part(piece, name)]
     for word, layers in (("stack", made.layers), ("mtp", made.drafts)):
         if layers:
@@ -92,7 +92,7 @@ def _part(piece: Piece, name: str) -> list[str]:
 
 def _assigned(key: str, value: Value) -> str:
     if isinstance(value, tuple) and value and isinstance(value[0], tuple):
-        inner = "; ".join(f"{pair[0]} = {_value(pair[1])}" for pair in value)  # type: ignore[arg-type]
+        inner = "; ".join(f"{pair[0]} = {_value(pair[1])}" for pair in value)
         return f"{key} {{ {inner} }}"
     return f"{key} = {_value(value)}"
 

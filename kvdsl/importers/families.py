@@ -69,16 +69,20 @@ class Family:
     """A key that turns the score bias off or on; `sigmoid`: `scoring_func` does."""
     shared: str = "none"
     """Shared experts: none, count, width, width_gated, one."""
+    norm_rule: str = ""
+    """`falcon` and `parallel`: keys of the class say whether a layer has one norm or two."""
     stack: str = "blocks"
     """How layers are made: blocks of attention and feed-forward, or a rule of its own."""
     aliases: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, int] = field(default_factory=dict)
+    """What the class takes where a published config leaves a key out."""
     ignored: tuple[str, ...] = ()
     """Keys of this class that decide no size."""
 
 
 _LLAMA = Family(kv_heads="mha")
 _QWEN3 = Family(head_dim=128, qk_norm="per_head", kinds="qwen_window")
-_QWEN3_MOE = replace(_QWEN3, head_dim=None, sparse="step")
+_QWEN3_MOE = replace(_QWEN3, head_dim=None, sparse="step", ignored=("use_qk_norm",))
 _NEXT = replace(
     _QWEN3_MOE, head_dim=256, gate="per_element", kinds="interval", shared="width_gated"
 )
@@ -123,7 +127,8 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "olmoe": replace(_LLAMA, qk_norm="full", sparse="all"),
         "exaone4": replace(_LLAMA, qk_norm="per_head", kinds="pattern4", window_default=4096),
         "stablelm": replace(
-            _LLAMA, norm_bias=True, bias_key="use_qkv_bias", bias_sides=QKV
+            _LLAMA, norm_bias=True, bias_key="use_qkv_bias", bias_sides=QKV,
+            norm_rule="parallel",
         ),
         "granitemoe": replace(_LLAMA, sparse="all"),
         "mistral": _MISTRAL,
@@ -163,8 +168,12 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "mimo_v2_flash": Family(
             bias_sides=QKV, kinds="mimo", sparse="freq", shared="count", score_bias=True
         ),
-        "minimax": Family(kinds="attn_type_list", linear="lightning", sparse="all"),
-        "minimax_m1": Family(kinds="attn_type_list", linear="lightning", sparse="all"),
+        "minimax": Family(
+            kinds="attn_type_list", linear="lightning", sparse="all", ignored=("shared_moe_mode",)
+        ),
+        "minimax_m1": Family(
+            kinds="attn_type_list", linear="lightning", sparse="all", ignored=("shared_moe_mode",)
+        ),
         "minimax_m2": Family(
             head_dim=128, qk_norm_key="use_qk_norm:full", sparse="all", score_key="use_routing_bias"
         ),
@@ -172,10 +181,14 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             head_dim=128, qk_norm_key="use_qk_norm:per_head", kinds="minimax_m3", sparse="freq",
             shared="count", ffn_keys=("dense_intermediate_size",),
             expert_keys=("intermediate_size",), score_key="use_routing_bias",
+            ignored=("sparse_disable_index_value", "sparse_init_block", "sparse_local_block"),
         ),
         "gemma": _GEMMA,
         "gemma2": replace(_GEMMA, norms=4, kinds="alternate", window_default=4096),
-        "gemma3_text": _GEMMA_3,
+        "gemma3_text": replace(
+            _GEMMA_3,
+            defaults={"vocab_size": 262_208, "num_attention_heads": 8, "num_key_value_heads": 4},
+        ),
         "gemma4_text": replace(_GEMMA_3, kinds="gemma4", stack="gemma4"),
         "cohere": _COHERE,
         "cohere2": replace(_COHERE, kinds="pattern4", window_default=4096, qk_norm_key=""),
@@ -216,6 +229,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "falcon": Family(
             kv_heads="falcon", tied=True, bias_key="bias", norm_bias=True, feed_forward="plain",
             ffn_bias_key="bias", ffn_times=4, aliases=_GPT_NAMES,
+            norm_rule="falcon",
         ),
         "llama4_text": Family(
             kinds="llama4", sparse="llama4", shared="one", ffn_keys=("intermediate_size_mlp",),
@@ -227,9 +241,12 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             qk_norm="per_head", gate_key="gating:per_head", sparse="step", shared="width",
             score_bias=True,
         ),
-        "jamba": Family(kinds="jamba", linear="mamba1", sparse="period"),
+        "jamba": Family(
+            kinds="jamba", linear="mamba1", sparse="period", ignored=("mamba_inner_layernorms",)
+        ),
         "lfm2": Family(
-            qk_norm="per_head", tied=True, linear="short_conv", bias_key="", stack="lfm2"
+            qk_norm="per_head", tied=True, linear="short_conv", bias_key="", stack="lfm2",
+            ignored=("block_dim", "conv_dim_out", "num_heads", "block_use_swiglu"),
         ),
         "dbrx": Family(kv_heads="required", sparse="all", stack="dbrx"),
         "nemotron_h": Family(stack="nemotron_h"),
@@ -237,6 +254,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "hunyuan": replace(
             _LLAMA, tied=True, qk_norm_key="use_qk_norm:per_head", sparse="all",
             expert_keys=("intermediate_size",), shared="count", kinds="shared_every",
+            ignored=("moe_random_routing_dropped_token",),
         ),
         "grok-1": Family(norms=4, tied=True, sparse="all", expert_keys=("intermediate_size",)),
     }
@@ -254,15 +272,17 @@ REASONS: tuple[tuple[str, str], ...] = (
      r"|initial_context_length|max_sequence_length|.*position_embedding_type|use_nope.*"
      r"|mla_use_nope|no_rope_layer.*|nope_layer.*|attn_temperature.*|floor_scale",
      "positions are turned or scaled: nothing is stored"),
-    (r".*(dropout|pdrop|drop_tokens|droped_token|dropped_token|layerdrop|jitter.*|aux_loss.*)"
-     r"|.*aux_loss.*|.*z_loss.*|seq_aux|router_.*coef|moe_random.*|capacity_factor|.*init.*range"
+    (r".*(dropout.*|pdrop|drop_tokens|droped_token|dropped_token|layerdrop|jitter.*|aux_loss.*)"
+     r"|.*aux_loss.*|.*loss.*|seq_aux|router_.*coef|moe_random.*|capacity_factor|.*init.*range"
      r"|init_std|initializer_.*|.*_init|gradient.*|rescale_prenorm.*|time_step_.*|use_cache"
      r"|pretraining_tp|ep_size|scale_attn.*|.*masked_softmax.*|slow_but_exact|.*in_fp32"
      r"|use_mamba_kernels|cache_implementation|.*_attn_implementation|reorder_and.*|summary_.*"
      r"|chunk_size.*|.*_overlap|residual_in.*|use_.*kernel.*|moe_drop.*",
      "training or how it is run"),
     (r".*(_eps|epsilon|_scale|_alpha|_beta|multiplier.*|scaling.*|softcap.*|logit.*|_limit|_factor"
-     r"|.*_scale_factor|_act|_activation|activation.*|act_fn|_scaler?|clip_qkv|max_attn_value"
+     r"|.*_scale_factor|_act|_activation|activation.*|act_fn|_scaler?|clip_qkv|max_attn_value|use_gemma_norm"
+     r"|use_grouped_topk|hc_sinkhorn.*|use_(parallel|gated|embedding)_.*|parallel_attn"
+     r"|apply_residual.*|order_of_inter.*|use_bidirect.*|use_parallel_residual|.*_probs_.*"
      r"|_function|lower_bound|_threshold)|norm_topk.*|renormalize|moe_renormalize|scoring_func"
      r"|topk_method|norm_type|postnorm|query_pre.*|hidden_act.*|attn_value.*|gate_.*",
      "a number or function of the arithmetic"),
@@ -274,7 +294,8 @@ REASONS: tuple[tuple[str, str], ...] = (
      r"|top_k|top_p|typical_p|bad_words.*|suppress.*|begin_supp.*|early_stop.*|diversity.*"
      r"|num_return.*|repetition.*|forced.*|remove_invalid.*|cross_attention_hidden.*"
      r"|add_cross_att.*|tie_encoder.*|n_ctx|n_special|predict_special.*|ignore_index"
-     r"|.*placeholder.*|is_llama.*|max_window_layers|num_logits_to_keep|generation.*",
+     r"|.*placeholder.*|is_llama.*|.*\.?js_config|full_attn_mod|moe_apply_router.*"
+     r"|is_llama.*|max_window_layers|num_logits_to_keep|generation.*",
      "bookkeeping"),
     (r"(vision|audio|image|video|img|mm|visual|projector|spatial|multimodal|perceiver|boi|eoi|boa"
      r"|eoa|out_hidden|patch|sound|speech|process_image|use_unified_vision)[^.]*"
@@ -286,6 +307,7 @@ REASONS: tuple[tuple[str, str], ...] = (
 
 STRUCTURAL = (
     r".*(rank|lora|latent|state|conv|ssm|mamba|linear_|compress|index_|expert|shared|moe|dim"
-    r"|heads?|width|inner|cross|block_config|pattern|layer_types|num_|_size|sliding|window).*"
+    r"|heads?|width|inner|cross|block_config|pattern|layer_types|num_|_size|sliding|window|bias"
+    r"|qk_norm|gate).*"
 )
 """Words in a key that decide a size more often than not."""

@@ -24,7 +24,7 @@ class Refusal:
     way_out: str | None = None
 
 
-def read(path: Path) -> str | Refusal:
+def read(path: Path, most: int = MOST_BYTES) -> str | Refusal:
     """The text of a file. A folder, a device or a pipe is refused before it is opened."""
     try:
         mode = path.stat()
@@ -32,10 +32,10 @@ def read(path: Path) -> str | Refusal:
             return Refusal("it is a folder", "name a .kvspec file in it")
         if not stat.S_ISREG(mode.st_mode):
             return Refusal("it is not a regular file", "write `-` to read standard input")
-        if mode.st_size > MOST_BYTES:
-            return _too_large(mode.st_size)
+        if mode.st_size > most:
+            return _too_large(mode.st_size, most)
         with path.open("rb") as file:
-            return decoded(file.read(MOST_BYTES + 1))
+            return decoded(file.read(most + 1), most)
     except FileNotFoundError:
         return Refusal("there is no such file", _neighbours(path))
     except NotADirectoryError:
@@ -50,17 +50,17 @@ def read(path: Path) -> str | Refusal:
         return Refusal("the path is not valid")
 
 
-def read_standard_input() -> str | Refusal:
+def read_standard_input(most: int = MOST_BYTES) -> str | Refusal:
     try:
-        return decoded(sys.stdin.buffer.read(MOST_BYTES + 1))
+        return decoded(sys.stdin.buffer.read(most + 1), most)
     except OSError as error:
         return Refusal(error.strerror or "standard input is closed")
 
 
-def decoded(data: bytes) -> str | Refusal:
+def decoded(data: bytes, most: int = MOST_BYTES) -> str | Refusal:
     """UTF-8, with or without a byte order mark; `\\r\\n` is a newline."""
-    if len(data) > MOST_BYTES:
-        return _too_large(len(data))
+    if len(data) > most:
+        return _too_large(len(data), most)
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return Refusal("it is UTF-16, not UTF-8", "save it as UTF-8")
     if b"\0" in data:
@@ -74,10 +74,9 @@ def decoded(data: bytes) -> str | Refusal:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _too_large(size: int) -> Refusal:
-    return Refusal(
-        f"it has more than {MOST_BYTES:,} bytes ({size:,})", "split it, and import the pieces"
-    )
+def _too_large(size: int, most: int) -> Refusal:
+    way_out = "split it, and import the pieces" if most == MOST_BYTES else None
+    return Refusal(f"it has more than {most:,} bytes ({size:,})", way_out)
 
 
 def _neighbours(path: Path) -> str | None:

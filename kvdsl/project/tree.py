@@ -25,7 +25,10 @@ class Tree:
 
     @staticmethod
     def around(folder: Path) -> Tree:
-        real = Path(os.path.realpath(folder))
+        try:
+            real = Path(os.path.realpath(folder))
+        except OSError:  # the working folder is gone
+            return Tree(folder, None)
         # os.path, since a folder that may not be looked into is no repository and no fault.
         above = (each for each in (real, *real.parents) if os.path.exists(each / ".git"))  # noqa: PTH110
         return Tree(real, next(above, None))
@@ -35,7 +38,7 @@ class Tree:
         try:
             path = Path(os.path.normpath(Path(os.path.realpath(folder), written)))
             real = Path(os.path.realpath(path))
-        except ValueError:  # a NUL, or half a character, in the path
+        except (OSError, ValueError):  # no working folder; a NUL, or half a character, in the path
             return Refusal("the path is not valid")
         if self.root is not None and not path.is_relative_to(self.root):
             return Refusal(

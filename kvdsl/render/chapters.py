@@ -171,12 +171,12 @@ class Chapter:
 
     @property
     def derived(self) -> tuple[Chain, ...]:
-        return tuple(chain for chain in self.chains if not chain.plain)
+        return tuple(chain for chain in self.chains if not (chain.plain or chain.told))
 
     @property
     def given(self) -> tuple[Chain, ...]:
-        """Values with nothing to derive: settings and counts."""
-        return tuple(chain for chain in self.chains if chain.plain)
+        """Values with nothing to derive: settings, counts, and what another chain tells."""
+        return tuple(chain for chain in self.chains if chain.plain or chain.told)
 
     @property
     def cited(self) -> tuple[tuple[str, tuple[Entry, ...]], ...]:

@@ -81,7 +81,8 @@ def _prefix_fits(
     """A prefix of all requests is shorter than the shortest of them: each asks something own."""
     prefix = parts.values.get("prefix_common")
     own = parts.values.get("context") or parts.values.get("prompt")
-    lengths = [c.context or c.prompt for c in classes] or [own]
+    lengths: list[object] = [c.context or c.prompt for c in classes]
+    lengths = lengths or [own]
     known = [length for length in lengths if isinstance(length, int)]
     if not isinstance(prefix, int) or not prefix or not known or prefix < min(known):
         return True

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kvdsl.diagnostics import Diagnostic, Fix
+from kvdsl.diagnostics import Diagnostic, Fix, Label
 from kvdsl.source import SourceFile
 from kvdsl.syntax.builder import Builder
 from kvdsl.syntax.fault import Fault
@@ -35,8 +37,12 @@ from kvdsl.syntax.trivia import Comments, attach, file_doc
 if TYPE_CHECKING:
     from lark.exceptions import UnexpectedInput
 
-_HIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f]")
-"""Control characters, and those that make a line read otherwise than it is (bidirectional)."""
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\ufff9-\ufffb\U000e0000-\U000e007f]|(?!\\A)\ufeff"
+)
+"""Control characters, and those that make a line read otherwise than it is (bidirectional) or that
+nobody sees. A byte order mark at the start of a text is none of its characters."""
 
 
 def parse(source: SourceFile) -> tuple[Module, tuple[Diagnostic, ...]]:
@@ -47,15 +53,58 @@ def parse(source: SourceFile) -> tuple[Module, tuple[Diagnostic, ...]]:
     problems = _hidden_characters(source)
     seen = {problem.span.start for problem in problems}
 
-    for piece in found.pieces:
+    at = 0
+    while at < len(found.pieces):
+        piece = found.pieces[at]
         read, faults = _read(source, piece, comments)
         statements.extend(read)
+        spilt = _spilt(source, found.pieces, at + 1, after_fault=bool(faults))
+        statements.extend(_broken(source, each) for each in spilt)
+        at += 1 + len(spilt)
+        if spilt and not faults:
+            faults = [_closed_early(source, piece, spilt[-1], comments)]
         problems.extend(fault for fault in faults if fault.span.start not in seen)
     problems.extend(_check_edition(source, statements))
 
     attached = attach(statements, source.text, 0, len(source.text), comments)
     module = Module(source, attached.statements, file_doc(attached.statements), attached.dangling)
     return module, tuple(sorted(problems, key=lambda problem: problem.sort_key))
+
+
+def _spilt(
+    source: SourceFile, pieces: Sequence[Piece], first: int, *, after_fault: bool
+) -> Sequence[Piece]:
+    """What a declaration lost by a brace too many or a `{` too few: indented pieces, and the `}`
+    that then closes nothing. None of it is wrong for itself, and one message is enough."""
+    at = first
+    while at < len(pieces) and source.position(pieces[at].start)[1] > 1:
+        if pieces[at].tokens[0].text == "}":
+            break
+        at += 1
+    closed = at < len(pieces) and pieces[at].tokens[0].text == "}"
+    headless = after_fault and _is_headless(pieces[first - 1])
+    if closed and (at > first or after_fault):
+        return pieces[first : at + 1]
+    return pieces[first:at] if headless else ()
+
+
+def _is_headless(piece: Piece) -> bool:
+    """`deployment prod` without its `{`."""
+    words = [token for token in piece.tokens if token.kind is not Kind.NEWLINE]
+    named = len(words) > 1 and words[0].kind is words[1].kind is Kind.WORD
+    return named and words[0].text != "let" and all(token.text != "{" for token in words)
+
+
+def _closed_early(
+    source: SourceFile, whole: Piece, closer: Piece, comments: Comments
+) -> Diagnostic:
+    """The brace that closes nothing, beside the one that closed in its place."""
+    _, (fault, *_) = _read(source, closer, comments)
+    last = whole.tokens[-1]
+    if last.text != "}":
+        return fault
+    label = Label(source.span(last.start, last.end), "what it would close ends here")
+    return replace(fault, labels=(*fault.labels, label))
 
 
 def _read(

@@ -21,10 +21,11 @@ UNITS = (
     "TFLOP/s", "%", "s", "ns", "d", "USD/h", "W", "", "GB/s/s", "/", "B/tok",
 )  # fmt: skip
 WORDS = (
-    "model", "device", "layout", "deployment", "extends", "x", "per", "from", "let", "import", "drop",
-    "require", "when", "because", "allow", "compare", "sweep", "true", "and", "within", "layer",
-    "pattern", "attention", "experts", "stack", "shared", "moe", "models", "formats", "bf16", "tp",
-    "devices", "KV108", "abstract", "source", "name", "workload", "pool", "one", "m", "a", "l0",
+    "model", "device", "layout", "deployment", "extends", "x", "per", "from", "let", "import",
+    "drop", "require", "when", "because", "allow", "compare", "sweep", "true", "and", "within",
+    "layer", "pattern", "attention", "experts", "stack", "shared", "moe", "models", "formats",
+    "bf16", "tp", "devices", "KV108", "abstract", "source", "name", "workload", "pool", "one",
+    "m", "a", "l0",
 )  # fmt: skip
 SIGNS = (
     "{",

@@ -21,7 +21,7 @@ from tests.sample_plan import PLAN
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 EXAMPLE = "llama_405b_tp16"
-PAPERS = (EXAMPLE, "several", "hostile")
+PAPERS = (EXAMPLE, "hostile")
 
 
 def drawn(html: str) -> bytes:
@@ -63,7 +63,6 @@ def test_the_outline_has_the_deployment_and_its_sections() -> None:
     assert titles[0] == "llama_405b"
     assert [t for t in titles if t in wanted] == wanted
     assert {"Verdict", "Findings", "Placement", "Derivations", "The spec"} <= set(titles)
-    assert {"llama_405b", "tp16"} <= set(_titles(paper("several").outline))
 
 
 @pytest.mark.parametrize("name", PAPERS)

@@ -1,0 +1,387 @@
+"""The layers of a model out of its config: blocks of attention and feed-forward, and the stacks
+that have a rule of their own.
+
+Comes in: a section of the config and its family. Goes out: the pieces of each layer, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from kvdsl.importers import attention, mixers
+from kvdsl.importers.config import MOST_LAYERS, Refused, Section, counted
+from kvdsl.importers.declaration import LayerPieces, Length, Piece, Value
+from kvdsl.importers.families import Family
+from kvdsl.importers.feed_forward import (
+    dense_of,
+    dense_piece,
+    feed_forwards,
+    ffn_bias,
+    has_score_bias,
+    moe,
+)
+from kvdsl.importers.kinds import kinds, window
+
+NARROW_STEP = 256
+"""Widths of NAS models are rounded up to it."""
+
+
+def layers_of(config: Section, family: Family, hidden: int) -> tuple[LayerPieces, ...]:
+    return tuple(STACKS[family.stack](config, family, hidden))
+
+
+def layer_count(config: Section) -> int:
+    found = config.needed("num_hidden_layers", "n_layers")
+    if found > MOST_LAYERS:
+        raise Refused(f"`num_hidden_layers` is {found:,}: more than {MOST_LAYERS:,}")
+    return found
+
+
+def _blocks(config: Section, family: Family, hidden: int) -> Sequence[LayerPieces]:
+    count = layer_count(config)
+    mixed = _attentions(config, family, hidden, count)
+    wide = feed_forwards(config, family, count, hidden)
+    return [LayerPieces(pair) for pair in zip(mixed, wide, strict=True)]
+
+
+def _attentions(config: Section, family: Family, hidden: int, count: int) -> list[Piece]:
+    words = kinds(config, family, count)
+    queries = config.counts("num_attention_heads_per_layer", count)
+    latent = attention.latents(config, family, count) if attention.is_latent(config) else None
+    made: dict[tuple[str, int], Piece] = {}
+    found = []
+    for i, word in enumerate(words):
+        if latent is not None and word == "full":
+            found.append(latent[i])
+            continue
+        query = queries[i] if queries is not None else 0
+        if (word, query) not in made:
+            made[word, query] = _attention(config, family, hidden, word, query)
+        found.append(made[word, query])
+    return found
+
+
+def _attention(config: Section, family: Family, hidden: int, word: str, query: int) -> Piece:
+    if word == "state":
+        return mixers.mixer(config, family.linear, hidden)
+    shape = attention.heads(config, family, hidden)
+    if query:
+        shape = replace(shape, query=query)
+    hint, limit = "full", _sinks(config, "add_full_attention_sink_bias")
+    if word == "window":
+        size = window(config, family)
+        shape = _own_heads(config, shape)
+        hint, limit = "local", _sinks(config, "add_swa_attention_sink_bias")
+        if size is not None:
+            limit = (("window", Length(size)), *limit)
+    elif word == "chunk":
+        hint, limit = "local", (("chunk", Length(_chunk(config))),)
+    elif word == "indexed":
+        hint, limit = "indexed", (("indexer", _block_indexer(config)),)
+    elif word == "shared":
+        return _reader(config, family, shape)
+    return attention.gqa(config, family, shape, hint, limit)
+
+
+def _chunk(config: Section) -> int:
+    found = config.count("attention_chunk_size")
+    if found is None:
+        config.record.assume("attention_chunk_size = 8192", "the class's rule")
+    return found or 8192
+
+
+def _sinks(config: Section, key: str) -> tuple[tuple[str, Value], ...]:
+    return (("sinks", True),) if config.flag(key) else ()
+
+
+def _own_heads(config: Section, shape: attention.Heads) -> attention.Heads:
+    """Sliding layers may have a shape of their own."""
+    for key in ("sliding_window_size", "attention_chunk_size"):
+        if config.has("swa_num_attention_heads"):
+            config.raw(key)  # says `sliding_window` again
+    width = config.count("swa_head_dim") or shape.width
+    return attention.Heads(
+        config.count("swa_num_attention_heads") or shape.query,
+        config.count("swa_num_key_value_heads") or shape.kv,
+        width,
+        config.count("swa_v_head_dim") or (shape.value if width == shape.width else width),
+    )
+
+
+def _block_indexer(config: Section) -> tuple[tuple[str, Any], ...]:
+    """An indexer that chooses blocks of tokens, by scores without weights of their own."""
+    inner = config.section("sparse_attention_config")
+    if inner is None:
+        raise Refused("`sparse_attention_config` is missing")
+    top = inner.needed("sparse_topk_blocks") * inner.needed("sparse_block_size")
+    return (
+        ("heads", inner.needed("sparse_num_index_heads")),
+        ("key_dim", inner.needed("sparse_index_dim")),
+        ("top", Length(top)),
+        ("head_weights", False),
+    )
+
+
+def _reader(
+    config: Section, family: Family, shape: attention.Heads, of: str = "full", hint: str = "reader"
+) -> Piece:
+    """A layer that reads the keys and values of another part."""
+    values: list[tuple[str, Value]] = [("of", of), ("query_heads", shape.query)]
+    kept = [v for v in attention.extras(config, family) if v[0] != "bias"]
+    sides = tuple(s for s in attention.biases(config, family) if s in ("q", "o"))
+    if sides:
+        kept.append(("bias", sides))
+    return Piece("attention", hint, "shared", (*values, *kept))
+
+
+# --- stacks with a rule of their own --------------------------------------------------------------
+
+
+def _mllama(config: Section, family: Family, hidden: int) -> Sequence[LayerPieces]:
+    """Some layers look at an image alone; each of these has two scalar gates."""
+    count = layer_count(config)
+    _, given = config.raw("cross_attention_layers")
+    if not isinstance(given, list):
+        raise Refused("`cross_attention_layers` is missing, or is no list")
+    shape = attention.heads(config, family, hidden)
+    own = attention.gqa(config, family, shape, "text")
+    seen = (("cross", Length(0)), ("qk_norm", "per_head"), ("extra", 2))
+    cross = attention.gqa(config, family, shape, "image", seen)
+    wide = feed_forwards(config, family, count, hidden)
+    config.record.assume("cross = 0 tok", "a request without an image")
+    return [LayerPieces((cross if i in given else own, wide[i])) for i in range(count)]
+
+
+def _gemma4(config: Section, family: Family, hidden: int) -> Sequence[LayerPieces]:
+    """Full layers have heads of their own, the last layers read earlier caches, and each layer
+    has a scalar."""
+    count = layer_count(config)
+    words = kinds(config, family, count)
+    shape = attention.heads(config, family, hidden)
+    same = bool(config.flag("attention_k_eq_v"))
+    wide = config.count("global_head_dim") or shape.width
+    kv = (config.count("num_global_key_value_heads") if same else None) or shape.kv
+    broad = attention.Heads(shape.query, kv, wide, wide, "key" if same else "own")
+    size = window(config, family)
+    limit = (("window", Length(size)),) if size is not None else ()
+    parts = {
+        "window": attention.gqa(config, family, shape, "local", limit),
+        "full": attention.gqa(config, family, broad, "full"),
+    }
+    readers = {
+        "window": _reader(config, family, shape, "local", "local_reader"),
+        "full": _reader(config, family, broad, "full", "full_reader"),
+    }
+    shared = config.count("num_kv_shared_layers", least=0) or 0
+    if shared and {"full", "window"} - set(words[: count - shared]):
+        raise Refused("`num_kv_shared_layers` leaves no layer whose cache could be read")
+    dense = dense_piece(config, family, hidden)
+    double = replace(dense, hint="mlp_wide", values=(("intermediate", _width(dense) * 2),))
+    doubled = bool(config.flag("use_double_wide_mlp"))
+    experts, norms = _gemma4_experts(config, family, hidden)
+    if config.count("hidden_size_per_layer_input", least=0):
+        norms += 1
+    found = []
+    for i, word in enumerate(words):
+        late = i >= count - shared
+        pieces = (
+            (readers if late else parts)[word],
+            double if late and doubled else dense,
+            *experts,
+        )
+        found.append(LayerPieces(pieces, norms, 1))
+    return found
+
+
+def _width(piece: Piece) -> int:
+    return next(v for k, v in piece.values if k == "intermediate" and isinstance(v, int))
+
+
+def _gemma4_experts(config: Section, family: Family, hidden: int) -> tuple[tuple[Piece, ...], int]:
+    """Experts beside the dense part, with a scale a width and one an expert, and three norms."""
+    if not config.flag("enable_moe_block"):
+        for key in ("num_experts", "top_k_experts", "expert_intermediate_size"):
+            config.raw(key)
+        return (), 4
+    keys = ("moe_intermediate_size", "expert_intermediate_size")
+    made = moe(config, replace(family, expert_keys=keys))
+    scale = hidden + config.needed("num_experts")
+    return (replace(made, values=(*made.values, ("extra", scale))),), 7
+
+
+def _lfm2(config: Section, family: Family, hidden: int) -> Sequence[LayerPieces]:
+    count = layer_count(config)
+    if not config.has("layer_types"):
+        _, full = config.raw("full_attn_idxs")
+        if not isinstance(full, list):
+            raise Refused("neither `layer_types` nor `full_attn_idxs` says which layers attend")
+        words: Sequence[str] = ["full" if i in full else "state" for i in range(count)]
+    else:
+        words = kinds(config, family, count)
+    width = config.needed("block_ff_dim", "intermediate_size")
+    config.raw("intermediate_size")
+    if config.flag("block_auto_adjust_ff_dim") is not False:
+        times = config.ratio("block_ffn_dim_multiplier") or 1.0
+        step = config.count("block_multiple_of") or 256
+        width = -(-int(times * int(2 * width / 3)) // step) * step
+    plain = dense_of(width, "gated")
+    made = {word: _attention(config, family, hidden, word, 0) for word in set(words)}
+    return [LayerPieces((made[word], plain)) for word in words]
+
+
+def _dbrx(config: Section, family: Family, hidden: int) -> Sequence[LayerPieces]:
+    count = layer_count(config)
+    inner, wide = config.section("attn_config"), config.section("ffn_config")
+    if inner is None or wide is None:
+        raise Refused("`attn_config` or `ffn_config` is missing")
+    query = config.needed("n_heads")
+    if hidden % query:
+        raise Refused(f"{query:,} heads do not divide a width of {hidden:,}")
+    width = hidden // query
+    shape = attention.Heads(query, inner.count("kv_n_heads") or query, width, width)
+    own = attention.gqa(config, family, shape)
+    experts = moe(wide, replace(family, expert_keys=("ffn_hidden_size",)))
+    return [LayerPieces((own, experts))] * count
+
+
+def _nemotron_h(config: Section, family: Family, hidden: int) -> Sequence[LayerPieces]:
+    """One mixer a layer, by a letter or a word: Mamba-2, attention, dense, experts."""
+    _, text = config.raw("hybrid_override_pattern")
+    _, listed = config.raw("layers_block_type")
+    letters = {"mamba": "M", "attention": "*", "mlp": "-", "moe": "E"}
+    if isinstance(listed, list):
+        pattern = [letters.get(str(word), "?") for word in listed]
+    elif isinstance(text, str):
+        pattern = list(text.replace("|", ""))
+    else:
+        raise Refused("`hybrid_override_pattern` is missing")
+    given = config.count("num_hidden_layers")
+    if given is not None and given != len(pattern):
+        raise Refused(f"the pattern has {len(pattern):,} letters for {given:,} layers")
+    if not pattern or len(pattern) > MOST_LAYERS or set(pattern) - set(letters.values()):
+        raise Refused("the pattern of layers has a letter that is not known here")
+    plain = replace(family, feed_forward="plain", expert_gated=False, shared="count",
+                    expert_keys=("moe_intermediate_size",), score_bias=True)  # fmt: skip
+    makers: Mapping[str, Callable[[], Piece]] = {
+        "M": lambda: mixers.mamba2(config),
+        "*": lambda: attention.gqa(config, family, attention.heads(config, family, hidden)),
+        "-": lambda: dense_piece(config, plain, hidden),
+        "E": lambda: moe(config, plain),
+    }
+    made = {letter: makers[letter]() for letter in dict.fromkeys(pattern)}
+    config.raw("intermediate_size")  # of dense layers, where there are any
+    return [LayerPieces((made[letter],)) for letter in pattern]
+
+
+def _nemotron_nas(config: Section, family: Family, hidden: int) -> Sequence[LayerPieces]:
+    """Each layer by itself: attention of its own groups or none, a width of its own or none."""
+    count = layer_count(config)
+    given = config.items("block_configs", count)
+    if given is None:
+        raise Refused("`block_configs` is missing")
+    config.raw("intermediate_size")
+    config.raw("num_key_value_heads")
+    query = config.needed("num_attention_heads")
+    found = []
+    for i, block in enumerate(given):
+        where = f"block_configs[{i}]"
+        inner, wide = _sub(block, "attention", where), _sub(block, "ffn", where)
+        pieces: list[Piece] = []
+        if not inner.get("no_op"):
+            group = counted(f"{where}.attention.n_heads_in_group", inner.get("n_heads_in_group"))
+            if inner.get("window_length") is not None or query % group:
+                raise Refused(f"`{where}.attention` has no faithful form here")
+            shape = replace(attention.heads(config, family, hidden), kv=query // group)
+            pieces.append(attention.gqa(config, family, shape))
+        if not wide.get("no_op"):
+            times = wide.get("ffn_mult")
+            if isinstance(times, bool) or not isinstance(times, int | float) or not 0 < times < 999:
+                raise Refused(f"`{where}.ffn.ffn_mult` is no number of times")
+            width = -(-int(2 * times * hidden / 3) // NARROW_STEP) * NARROW_STEP
+            pieces.append(dense_of(width, family.feed_forward, bias=ffn_bias(config, family)))
+        if not pieces:
+            raise Refused(f"`{where}` is an empty layer, which has no form here")
+        found.append(LayerPieces(tuple(pieces)))
+    return found
+
+
+def _sub(block: Any, key: str, where: str) -> Mapping[str, Any]:
+    inner = block.get(key) if isinstance(block, dict) else None
+    if not isinstance(inner, dict):
+        raise Refused(f"`{where}.{key}` is missing")
+    if inner.get("replace_with_linear") or inner.get("sparsify"):
+        raise Refused(f"`{where}.{key}` replaces its part, which has no form here")
+    return inner
+
+
+def _deepseek_v4(config: Section, family: Family, hidden: int) -> Sequence[LayerPieces]:
+    """One key that is its value too, in a window; beside it entries for runs of tokens. Each layer
+    mixes several copies of the hidden state, and the first ones look their experts up."""
+    count = layer_count(config)
+    ratios = config.counts("compress_ratios", count, more=True)
+    if ratios is None:
+        raise Refused("`compress_ratios` is missing")
+    hashed = config.count("num_hash_layers", least=0) or 0
+    copies = config.needed("hc_mult")
+    mixes = (2 + copies) * copies
+    table = config.needed("vocab_size") * config.needed("num_experts_per_tok")
+    looked = moe(config, family, score_bias=False)
+    scored = moe(config, family, score_bias=has_score_bias(config, family))
+    named = replace(looked, hint="hashed")
+    parts = {ratio: _compressed(config, family, ratio) for ratio in dict.fromkeys(ratios)}
+    connection = 2 * (mixes * copies * hidden + mixes + 3)
+    return [
+        LayerPieces(
+            (parts[ratio], named if i < hashed else scored),
+            None,
+            connection + (table if i < hashed else 0),
+        )
+        for i, ratio in enumerate(ratios)
+    ]
+
+
+CLOSE_RUN = 4
+"""Runs as short as this overlap, and an indexer chooses among their entries."""
+
+
+def _compressed(config: Section, family: Family, ratio: int) -> Piece:
+    width = config.needed("head_dim")
+    size = window(config, family)
+    if size is None:
+        raise Refused("`sliding_window` is missing")
+    limit: list[tuple[str, Value]] = [
+        ("q_rank", config.needed("q_lora_rank")),
+        ("window", Length(size)),
+        ("o_rank", config.needed("o_lora_rank")),
+        ("o_groups", config.needed("o_groups")),
+    ]
+    config.raw("qk_rope_head_dim")  # a part of the head that is turned
+    if ratio:
+        block: tuple[tuple[str, Any], ...] = (("every", Length(ratio)), ("width", width))
+        block += (("overlap", True),) if ratio == CLOSE_RUN else ()
+        limit.append(("compress", block))
+        index = attention.indexer(config)
+        if ratio == CLOSE_RUN and index is not None:
+            limit.append(("indexer", index))
+    limit.append(("extra", width))  # the norm of its key
+    query, kv = config.needed("num_attention_heads"), config.needed("num_key_value_heads")
+    shape = attention.Heads(query, kv, width, width, "same")
+    hint = f"every_{ratio}" if ratio else "local"
+    return attention.gqa(config, family, shape, hint, tuple(limit))
+
+
+STACKS: Mapping[str, Callable[[Section, Family, int], Sequence[LayerPieces]]] = MappingProxyType(
+    {
+        "blocks": _blocks,
+        "mllama": _mllama,
+        "gemma4": _gemma4,
+        "lfm2": _lfm2,
+        "dbrx": _dbrx,
+        "nemotron_h": _nemotron_h,
+        "nemotron_nas": _nemotron_nas,
+        "deepseek_v4": _deepseek_v4,
+    }
+)
