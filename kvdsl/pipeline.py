@@ -162,9 +162,17 @@ def ask(
 ) -> Answer:
     """The value of a dotted name: `llama_405b.kv.tokens`, `models.deepseek_v3.parameters`, or all
     values of `llama_405b`."""
+    return _asked(load(path), dotted, changes, length)
+
+
+def ask_text(text: str, dotted: str, length: int | None = None) -> Answer:
+    return _asked(load_text(text, "<text>"), dotted, (), length)
+
+
+def _asked(project: Project, dotted: str, changes: Sequence[Change], length: int | None) -> Answer:
     from kvdsl.planning.models import model_values
 
-    resolver = Resolver(load(path))
+    resolver = Resolver(project)
     head, kind = _declared(resolver, dotted)
     faults = Report.of(resolver.check())
     if not head:

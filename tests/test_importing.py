@@ -85,10 +85,11 @@ def test_a_window_that_is_switched_off_is_no_window() -> None:
 
 def test_the_top_of_a_file_with_sections_decides_whether_the_head_is_tied() -> None:
     inner = {**LLAMA, "tie_word_embeddings": True}
-    for top, tied in ((None, False), (True, True), (False, False)):
-        outer = {"model_type": "llava", "text_config": inner, "vision_config": {"depth": 2}}
+    cases: tuple[tuple[bool | None, bool], ...] = ((None, False), (True, True), (False, False))
+    for top, tied in cases:
+        outer: dict[str, Any] = {"model_type": "llava", "text_config": inner}
         if top is not None:
-            outer["tie_word_embeddings"] = top
+            outer |= {"tie_word_embeddings": top}
         found = asked(json.dumps(outer))
         assert ("parameters.head" in found) is not tied
 
@@ -265,13 +266,13 @@ def test_the_declaration_goes_to_stdout_and_what_was_done_to_stderr(
     place = tmp_path / "Tiny-Llama" / "config.json"
     place.parent.mkdir()
     place.write_text(config(rope_theta=1.0), "utf-8")
-    for given in (place, place.parent):
-        done = run("import", "hf", str(given))
-        assert done.code == 0
-        assert done.out.startswith("kvspec 1\n")
-        assert "model tiny_llama {" in done.out
-        assert "used " in done.err
-        assert "ignored " in done.err
+    by_file, done = run("import", "hf", str(place)), run("import", "hf", str(place.parent))
+    for each in (by_file, done):
+        assert each.code == 0
+        assert each.out.startswith("kvspec 1\n")
+        assert "model tiny_llama {" in each.out
+        assert "used " in each.err
+        assert "ignored " in each.err
     spec = tmp_path / "tiny.kvspec"
     spec.write_text(done.out, "utf-8")
     assert run("fmt", "--check", str(spec)).code == 0
@@ -298,3 +299,62 @@ def test_a_model_may_be_named_and_its_source_said(tmp_path: Path, run: Command) 
     done = run("import", "hf", str(place), "--name", "mine", "--source", 'the "hub"')
     assert "model mine {" in done.out
     assert '"the hub"' in done.out
+
+
+# --- formats -------------------------------------------------------------------------------------
+
+EXPERTS = {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2}
+
+
+def recipe(method: dict[str, Any], **changes: Any) -> dict[str, str]:
+    text = told(config(quantization_config=method, **changes)).text
+    if "recipe " not in text:
+        return {}
+    body = text[text.index("recipe ") :].splitlines()[1:-1]
+    return {line.split("=")[0].strip(): line.split("=", 1)[1].strip() for line in body}
+
+
+def test_a_quantized_checkpoint_has_a_recipe() -> None:
+    found = recipe({"quant_method": "fp8", "weight_block_size": [128, 128]})
+    assert found == {
+        "default": "formats.bf16",
+        "attention": "formats.fp8_block128",
+        "ffn": "formats.fp8_block128",
+    }
+
+
+@pytest.mark.parametrize(
+    "pattern", ["re:.*self_attn.*", "model.layers.*.self_attn", "self_attn", "model.layers"]
+)
+def test_modules_that_are_not_converted_keep_their_format(pattern: str) -> None:
+    method = {"quant_method": "mxfp4", "modules_to_not_convert": [pattern]}
+    found = recipe(method, **EXPERTS)
+    assert "attention" not in found
+    assert ("routed_experts" in found) is (pattern != "model.layers")
+
+
+def test_a_format_that_the_catalog_does_not_have_is_written_out() -> None:
+    method = {"quant_method": "gptq", "bits": 8, "group_size": 64}
+    words = " ".join(told(config(quantization_config=method)).text.split())
+    assert "bits = 8 bit" in words
+    assert "block = 64" in words
+
+
+@pytest.mark.parametrize(
+    "method",
+    [{}, {"quant_method": "alchemy"}, {"quant_method": "fp8", "weight_block_size": [1]},
+     {"quant_method": "gptq", "bits": "four"}, {"quant_method": "compressed-tensors"},
+     {"quant_method": "compressed-tensors", "config_groups": {"a": {"weights": []}}},
+     {"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"}],
+)  # fmt: skip
+def test_a_quantization_that_is_not_known_leaves_the_model_and_says_so(
+    method: dict[str, Any],
+) -> None:
+    assert recipe(method) == {}
+    found = told(config(quantization_config=method))
+    assert any("no recipe" in warning for warning in found.warnings)
+
+
+def test_an_expression_that_would_run_for_ever_matches_nothing() -> None:
+    method = {"quant_method": "fp8", "ignore": [r"re:(\w*)*x", r"re:(.*a){30}$", "re:["]}
+    assert "attention" in recipe(method)

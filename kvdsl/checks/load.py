@@ -12,7 +12,7 @@ from kvdsl.costs.estimate import Estimate
 from kvdsl.diagnostics import Severity
 from kvdsl.placement.degrees import AttentionAxes, Degrees
 from kvdsl.rules import Rule, rule
-from kvdsl.units import NONE, REQUESTS, REQUEST_RATE, TIME, TOKENS, WORK_RATE, Quantity
+from kvdsl.units import NONE, REQUEST_RATE, REQUESTS, TIME, TOKENS, WORK_RATE, Quantity
 
 
 @rule(

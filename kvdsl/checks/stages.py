@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from kvdsl.checks.study import Fact, Study, Suggestion
 from kvdsl.diagnostics import Severity
+from kvdsl.placement.degrees import STAGE_LIMIT
 from kvdsl.placement.placement import stage_layers
 from kvdsl.rules import Rule, rule
 from kvdsl.spec.model import Moe
@@ -54,7 +55,8 @@ def uneven_experts(study: Study) -> Iterator[Fact]:
             continue
         whole = part.experts + experts.redundant
         if whole % experts.ep:
-            legal = [d for d in range(1, part.experts + 1) if part.experts % d == 0]
+            most = min(part.experts, STAGE_LIMIT)  # EP is never wider, however many there are
+            legal = [d for d in range(1, most + 1) if part.experts % d == 0]
             near = [d for d in legal if d < experts.ep][-1:] + [d for d in legal if d > experts.ep][
                 :1
             ]

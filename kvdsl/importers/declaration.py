@@ -48,6 +48,8 @@ class Declaration:
     values: Values
     layers: tuple[LayerPieces, ...]
     drafts: tuple[LayerPieces, ...] = ()
+    recipe: tuple[tuple[str, str], ...] = ()
+    """Formats of a quantized checkpoint, by module."""
 
 
 def text_of(made: Declaration) -> str:
@@ -64,7 +66,12 @@ def text_of(made: Declaration) -> str:
             lines += ["", f"  {word} {{"]
             lines += [f"    {line}" for line in _runs(list(layers), names)]
             lines += ["  }"]
-    return "\n".join([*lines, "}", ""])
+    lines += ["}", ""]
+    if made.recipe:
+        lines += ["", "## The formats of its checkpoint.", f"recipe {made.name}_weights {{"]
+        lines += [f"  {module} = {form}" for module, form in made.recipe]
+        lines += ["}", ""]
+    return "\n".join(lines)
 
 
 def _names(layers: Sequence[LayerPieces]) -> dict[Piece, str]:

@@ -22,6 +22,7 @@ from kvdsl.importers.families import (
     UNKNOWN,
     Family,
 )
+from kvdsl.importers.quantization import recipe_lines
 from kvdsl.importers.stacks import layers_of
 
 TEXT_SECTIONS = ("text_config", "llm_config", "language_config")
@@ -142,8 +143,14 @@ def _declaration(
     if len(norms) == 1 and None not in norms:  # said once, for all layers
         values.append(("layer_norms", next(n for n in norms if n is not None)))
         layers = tuple(replace(layer, norms=None) for layer in layers)
+    place = config if config.has("quantization_config") else top
     return Declaration(
-        name, (_doc(kind, layers),), tuple(values), layers, _drafts(config, family, layers)
+        name,
+        (_doc(kind, layers),),
+        tuple(values),
+        layers,
+        _drafts(config, family, layers),
+        recipe_lines(place, layers),
     )
 
 
@@ -243,7 +250,7 @@ def _ignored(top: Section, record: Record, family: Family) -> Iterator[tuple[str
             )
     towers = tuple(f"{key}." for key in TOWERS)
     for name in top.unread():
-        if name.startswith(towers):
+        if name.startswith(towers) or "quantization_config." in name:
             continue
         word = name.rpartition(".")[2]
         known = word in family.ignored
@@ -299,8 +306,9 @@ def _faults(made: Declaration) -> list[str]:
     from kvdsl.resolve.resolver import Resolver
 
     resolver = Resolver(load_text(text_of(made), "<import>"))
-    _, found = resolver.declaration(made.name)
-    every = (*resolver.check(), *found)
+    every = list(resolver.check())
+    for name in resolver.declared("model"):
+        every.extend(resolver.declaration(name)[1])
     return [each.headline for each in every if each.severity is Severity.ERROR]
 
 

@@ -11,12 +11,14 @@ from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.estimate import Estimate
 from kvdsl.costs.memory import Ledger
 from kvdsl.costs.passes import RankTime
+from kvdsl.placement.cache import CachePart
 from kvdsl.placement.exchanges import Group
 from kvdsl.plan import CacheRow, CollectiveRow, MemoryBar, Segment, StepBar
 from kvdsl.units import BYTES, BYTES_PER_TOKEN, NONE, TIME, Quantity, grouped
 
 MODULE_ORDER = (
-    "embedding", "attention", "indexer", "ffn", "routed_experts", "shared_experts", "router",
+    "embedding", "attention", "state_mixer", "indexer", "ffn", "routed_experts", "shared_experts",
+    "router",
     "norms", "head", "tower",
 )  # fmt: skip
 
@@ -79,46 +81,54 @@ def _cached(found: Estimate, book: Ledger) -> Fraction:
 
 
 def cache_rows(pool: str, found: Estimate) -> tuple[CacheRow, ...]:
-    ranks = found.placement.degrees.size // found.placement.degrees.attention.dp
-    rows = []
+    """One row for each part, however often layers without it come between."""
+    rows: dict[tuple[object, ...], list[CachePart]] = {}
     for part in found.placement.parts:
-        record = cache.record_bytes(part)
-        on_rank = Fraction(0)
-        everywhere = Fraction(0)
-        for stage in found.placement.stages:
-            here = sum(
-                (cache.rank_record(s) * s.layers for s in stage.cache if s.part is part),
-                start=Fraction(0),
-            )
-            on_rank = max(on_rank, here)
-            everywhere += here * ranks
-        whole = record * part.layers
-        described = " + ".join(
-            f"{c.name.replace('_', ' ')} {c.heads} x {c.width} {c.format.title.rpartition('.')[2]}"
-            if c.heads > 1
-            else f"{c.name.replace('_', ' ')} {c.width} {c.format.title.rpartition('.')[2]}"
-            for c in part.components
+        kept = tuple((c.name, c.heads, c.width, c.format.title) for c in part.components)
+        key = (part.name, part.form, part.growth, part.limit, part.every, kept)
+        rows.setdefault(key, []).append(part)
+    return tuple(_cache_row(pool, found, runs) for runs in rows.values())
+
+
+def _cache_row(pool: str, found: Estimate, runs: list[CachePart]) -> CacheRow:
+    ranks = found.placement.degrees.size // found.placement.degrees.attention.dp
+    part, layers = runs[0], sum(run.layers for run in runs)
+    on_rank = Fraction(0)
+    everywhere = Fraction(0)
+    for stage in found.placement.stages:
+        here = sum(
+            (cache.rank_record(s) * s.layers for s in stage.cache if s.part in runs),
+            start=Fraction(0),
         )
-        growth = {
-            "token": f"once in {part.every:,} tok" if part.every > 1 else "with every token",
-            "window": f"last {part.limit:,} tok",
-            "request": "once a request" if part.state else f"{part.limit:,} records a request",
-        }[part.growth]
-        unit = BYTES if part.state else BYTES_PER_TOKEN
-        rows.append(
-            CacheRow(
-                pool,
-                part.name,
-                part.form,
-                part.layers,
-                described,
-                growth,
-                Quantity(over(whole, part.every), unit),
-                Quantity(over(on_rank, part.every), unit),
-                Quantity(everywhere / whole if whole else 1, NONE),
-            )
-        )
-    return tuple(rows)
+        on_rank = max(on_rank, here)
+        everywhere += here * ranks
+    whole = cache.record_bytes(part) * layers
+    described = " + ".join(
+        f"{c.name.replace('_', ' ')} {c.heads} x {c.width} {c.format.title.rpartition('.')[2]}"
+        if c.heads > 1
+        else f"{c.name.replace('_', ' ')} {c.width} {c.format.title.rpartition('.')[2]}"
+        for c in part.components
+    )
+    unit = BYTES if part.state else BYTES_PER_TOKEN
+    return CacheRow(
+        pool,
+        part.name,
+        part.form,
+        layers,
+        described,
+        _growth(part),
+        Quantity(over(whole, part.every), unit),
+        Quantity(over(on_rank, part.every), unit),
+        Quantity(everywhere / whole if whole else 1, NONE),
+    )
+
+
+def _growth(part: CachePart) -> str:
+    if part.growth == "window":
+        return f"last {part.limit:,} tok"
+    if part.growth == "request":
+        return "once a request" if part.state else f"{part.limit:,} records a request"
+    return f"once in {part.every:,} tok" if part.every > 1 else "with every token"
 
 
 def collective_rows(pool: str, found: Estimate) -> tuple[CollectiveRow, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from tests.known.published import PUBLISHED, SEEDS
+from tests.known.test_hf_configs import CACHES, PARAMETERS
+from tests.known.test_hf_configs import WAITING as UNCOUNTED
 from tests.known.test_parameters import COUNTED
 from tests.known.test_seed_cases import ANSWERS
 from tests.known.test_seed_diagnostics import FOUND
@@ -52,6 +54,13 @@ def readme() -> str:
             "`data/parameter_counts.csv`: transformers, from published configs",
             "`test_parameters.py`",
             f"{sum(map(len, COUNTED.values()))} counts of {len(COUNTED)} models",
+        ),
+        (
+            "`data/configs`, `data/config_parameters.csv`, `data/config_caches.csv`: configs as "
+            "published, imported",
+            "`test_hf_configs.py`",
+            f"{len(PARAMETERS)} configs by group of parameters, {len(CACHES)} by cache at 5 "
+            f"lengths; {len(UNCOUNTED)} without a count",
         ),
         (
             "the two worked deployments of `specs/examples`",

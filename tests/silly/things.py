@@ -60,6 +60,18 @@ SIZES: dict[str, Case] = {
     "one expert": Case(
         fits, model=MOE, edits={"experts = 8; active = 2": "experts = 1; active = 1"}
     ),
+    "10^12 experts that do not divide": Case(
+        words="divide",
+        model=MOE,
+        layout="tp = 3; experts { ep = 3 }",
+        edits={
+            "experts = 8": "experts = 1_000_000_000_000",
+            "16; kv_heads = 4": "12; kv_heads = 3",
+        },
+    ),
+    "10^12 query heads, too large to fit": Case(
+        words="no room", edits={"16; kv_heads = 4": "1_000_000_000_000; kv_heads = 4"}
+    ),
     "tied embeddings over stages": Case(
         fits, layout="tp = 2; pp = 2", model=f"tied_embeddings = true\n  {MODEL}"
     ),
