@@ -304,4 +304,64 @@ def _stored(found: Estimate) -> int | Fraction:
     return stored.numerator if isinstance(stored, Fraction) and stored.denominator == 1 else stored
 
 
-RULES: tuple[Rule, ...] = (weights_exceed_memory, copies_add_no_room, no_reserve, one_weight_format)
+@rule(
+    "KV207",
+    "budget-exceeds-memory",
+    Severity.ERROR,
+    "costs",
+    "the budget gives the cache {kv} a device, and {left} is left beside the weights",
+    label="{memory} on each {device}",
+    notes=("{memory} memory - {weights} weights = {left}",),
+    helps=("give at most that, less what activations and graphs take; or leave `kv` out",),
+)
+def budget_exceeds_memory(study: Study) -> Iterator[Fact]:
+    """A budget that is given outright lies inside the device's memory.
+
+    What it checks
+        `budget { kv = … }` and the weights together are at most the memory of every device.
+
+    Why it matters
+        Bytes that a device does not have hold no tokens.
+
+    Example
+        deployment served {
+          model    = models.llama_3_1_8b
+          weights  = formats.bf16
+          kv       = formats.bf16
+          on       = 1 x nodes.hgx_h100
+          layout   { tp = 8 }
+          budget   { kv = 100 GB }
+          workload { context = 8 ktok; concurrency = 8 req }
+        }
+
+    Instead
+        The figure of the engine's start-up log.
+
+        deployment better extends served { budget { kv = 60 GB } }
+    """
+    given = study.subject.budget.kv
+    if given is None:
+        return
+    for book in study.costs.ledgers:
+        left = Fraction(book.memory.value) - Fraction(book.weights.value)
+        if given > left:
+            yield Fact(
+                study.subject.place("budget"),
+                {
+                    "kv": Quantity(given, BYTES),
+                    "left": Quantity(max(left, Fraction(0)), BYTES),
+                    "memory": book.memory.quantity,
+                    "weights": book.weights.quantity,
+                    "device": book.rank.device.title,
+                },
+            )
+            return
+
+
+RULES: tuple[Rule, ...] = (
+    budget_exceeds_memory,
+    weights_exceed_memory,
+    copies_add_no_room,
+    no_reserve,
+    one_weight_format,
+)

@@ -272,7 +272,49 @@ def not_costed() -> Iterator[Fact]:
     yield from ()
 
 
+@rule(
+    "KV208",
+    "shared-devices",
+    Severity.ERROR,
+    "plan",
+    "pools {first} and {second} stand on the same devices of {title}",
+    label="{count} devices are in both",
+    helps=("give each pool its own: `on = {title}.nodes[0..1]` and `on = {title}.nodes[2..3]`",),
+)
+def shared_devices() -> Iterator[Fact]:
+    """Pools of a deployment stand on devices of their own.
+
+    What it checks
+        No device of a named cluster is in the `on` of two pools.
+
+    Why it matters
+        Both pools would count its whole memory.
+
+    Example
+        cluster hall { nodes = 2 x nodes.hgx_h100; fabric = links.infiniband_ndr }
+        deployment served {
+          model    = models.llama_3_1_8b
+          weights  = formats.bf16
+          kv       = formats.bf16
+          budget   { reserve = 3 GB }
+          workload { prompt = 8 ktok; output = 200 tok; rate = 1 req/s }
+          pool prefill { on = hall; layout { tp = 8; replicas = 2 } }
+          pool decode  { on = hall.nodes[1]; layout { tp = 8 } }
+          transfer { over = links.infiniband_ndr }
+        }
+
+    Instead
+        A part of the cluster for each.
+
+        deployment better extends served {
+          pool prefill { on = hall.nodes[0]; layout = { tp = 8 } }
+        }
+    """
+    yield from ()
+
+
 RULES: tuple[Rule, ...] = (
+    shared_devices,
     not_costed,
     wrong_claim,
     failed_requirement,

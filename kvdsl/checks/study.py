@@ -117,9 +117,14 @@ class Study:
 
 
 def softmax_parts(study: Study) -> list[tuple[str, Softmax]]:
-    """The model's attention parts whose cache grows."""
-    parts = study.subject.model.parts
-    return [(name, part) for name, part in parts.items() if isinstance(part, Gqa | Mla)]
+    """The attention parts in the model's stack whose cache grows."""
+    model = study.subject.model
+    used = {name for _, layer in model.sequence() for name in layer.parts}
+    return [
+        (name, part)
+        for name, part in model.parts.items()
+        if name in used and isinstance(part, Gqa | Mla)
+    ]
 
 
 def fewest_kv_heads(study: Study) -> int | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kvdsl import units
-from kvdsl.arithmetic import over, raised, real, times, where
+from kvdsl.arithmetic import floored, over, real, times, where
 from kvdsl.costs import cache
 from kvdsl.costs.memory import Ledger, leaf
 from kvdsl.costs.origins import fixed, of_layout, of_model
@@ -247,9 +247,15 @@ def cache_bytes(requests: Number, each: Number) -> Number:
     return times(requests, each)
 
 
-@formula("ceil(tokens / (ranks x run)) x run", units.TOKENS, "runs of tokens go round the cp ranks")
+@formula(
+    "whole rounds x run + the lesser of run and the rest",
+    units.TOKENS,
+    "runs of tokens go round the cp ranks",
+)
 def tokens_on_fullest(tokens: Number, ranks: int, run: int) -> Number:
-    return where(ranks > 1, raised(tokens, ranks * run) * run, tokens)
+    rounds = floored(tokens, ranks * run)
+    rest = tokens - rounds * (ranks * run)
+    return rounds * run + where(rest < run, rest, run)
 
 
 def step_bytes(placement: Placement, requests: Term, context: Term) -> tuple[Term, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import combinations
 
 from kvdsl.checks import claims as claim_rules
 from kvdsl.checks.findings import RULES, Fired, examine, worded
@@ -78,6 +79,7 @@ def outcome(deployment: Deployment, layout: Layout | None = None) -> Outcome:
     judged = tuple(judge(r, values) for r in deployment.requirements) if values else ()
     told.extend(_requirement_findings(deployment, judged, estimates, layout))
     told.extend(_not_costed(deployment))
+    told.extend(_shared_devices(estimates))
     told = list(_waived(deployment, told, complete=complete and not _stopped(told)))
     return Outcome(deployment, estimates, values, judged, tuple(told), tuple(faults))
 
@@ -100,6 +102,30 @@ def _told(pool: str, fired: Fired, found: Estimate | None) -> Told:
     if pool:
         told = replace(told, headline=f"pool {pool}: {told.headline}")
     return Told(fired.rule, told, fired.fact, fired.severity, found)
+
+
+def _shared_devices(estimates: Mapping[str, Estimate]) -> Iterator[Told]:
+    """Pools that stand on the same devices of a named cluster."""
+    rule = claim_rules.shared_devices
+    for first, second in combinations(estimates, 2):
+        one, other = estimates[first].subject, estimates[second].subject
+        a, b = one.pool.on, other.pool.on
+        if a is None or b is None or not a.of.name or a.of.at != b.of.at or a.of.catalog:
+            continue
+        count = sum(
+            max(0, min(s + n, t + m) - max(s, t))
+            for _, s, n in one.topology.picked
+            for _, t, m in other.topology.picked
+        )
+        if count:
+            fills: dict[str, Fill] = {
+                "first": first,
+                "second": second,
+                "title": a.of.title,
+                "count": count,
+            }
+            fact = Fact(other.place("on"), fills)
+            yield Told(rule, worded(rule, fact), fact, rule.severity, None)
 
 
 def _not_costed(deployment: Deployment) -> Iterator[Told]:

@@ -39,7 +39,7 @@ def verdict(
     room = values["memory.kv"].value
     if room <= 0:
         return Verdict("bad", f"Does not fit: {errors[0].diagnostic.headline}." if errors
-                       else "Does not fit: the weights leave no room for a cache.")  # fmt: skip
+                       else "Does not fit: no room is left for a cache.")  # fmt: skip
     tokens = values["kv.tokens"].quantity
     gpus = values["gpus"].value
     plural = "" if gpus == 1 else "s"

@@ -29,7 +29,7 @@ from kvdsl.spec.model import FORMS, Gqa, Layer, Model, Moe, Part, Run, SharedCac
 from kvdsl.syntax import nodes
 from kvdsl.units import grouped
 
-MOST_LAYERS = 100_000
+MOST_LAYERS = 1_000
 """Far above any model; a stack beyond it is a slip, and every stage would walk it."""
 
 
