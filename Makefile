@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help demo test check fmt bench fuzz wheel browser
+.PHONY: help demo test check coverage fmt bench fuzz wheel browser
 BIN := .venv/bin
 
 help:
@@ -14,7 +14,10 @@ test: browser ## install all that tests need, then check
 
 check: ## format, lint, types and tests, with what is installed
 	@$(BIN)/ruff format --check --output-format concise . || { echo "not formatted: run make fmt" >&2; exit 1; }
-	@$(BIN)/ruff check --output-format concise . && $(BIN)/mypy && $(BIN)/pytest --cov
+	@$(BIN)/ruff check --output-format concise . && $(BIN)/mypy && $(BIN)/pytest
+
+coverage: ## the tests with coverage, without the laws that it slows tenfold
+	@bash .ci/venv dev && $(BIN)/pytest -q --cov --ignore=tests/laws --ignore=tests/fuzz --ignore=tests/report
 
 fmt: ## format, and mend what lint can mend
 	@bash .ci/venv dev && $(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format .
