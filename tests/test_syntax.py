@@ -345,5 +345,4 @@ def test_the_shipped_tables_read_as_the_grammar_does() -> None:
 
 
 def test_the_grammar_has_no_conflict() -> None:
-    pytest.importorskip("interegular")
     build(grammar_text(), strict=True)

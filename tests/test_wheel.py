@@ -95,7 +95,6 @@ def test_the_source_archive_holds_what_it_takes_to_build_and_test(dist: Path) ->
     assert wanted - inside == set()
 
 
-@pytest.mark.skipif(not (ROOT / "kvdsl/cli/__init__.py").exists(), reason="no command line yet")
 def test_an_installed_kvdsl_checks_a_spec_in_an_empty_folder(site: Path, tmp_path: Path) -> None:
     (tmp_path / "prod.kvspec").write_text(SPEC, encoding="utf-8")
     where = "import kvdsl.cli; print(kvdsl.cli.__file__)"

@@ -25,7 +25,7 @@ def price_of_units(count: int, price: Number) -> Number:
     return count * price
 
 
-@formula("price an hour / output tokens an hour", MONEY_PER_TOKEN, "techniques of serving cost")
+@formula("price an hour / output tokens an hour", MONEY_PER_TOKEN, "definition")
 def price_of_token(price: Number, throughput: float) -> float:
     return rate(price, throughput, otherwise=inf)
 

@@ -73,6 +73,12 @@ class Family:
     """`falcon` and `parallel`: keys of the class say whether a layer has one norm or two."""
     stack: str = "blocks"
     """How layers are made: blocks of attention and feed-forward, or a rule of its own."""
+    more_rows: int = 0
+    """Rows of the embedding that the head does not have: for images, in mllama."""
+    norms_of_layers: bool = False
+    """Each layer says how many norms it has, so the model says nothing."""
+    copies_key: str = ""
+    """The key that says into how many copies the hidden state is spread (hyper-connections)."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, int] = field(default_factory=dict)
     """What the class takes where a published config leaves a key out."""
@@ -157,7 +163,12 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "kimi_k2": _DEEPSEEK_3,
         "glm_moe_dsa": _DEEPSEEK_3,
         "deepseek_v4": replace(
-            _DEEPSEEK_3, sparse="all", sinks=True, stack="deepseek_v4", kv_heads="required"
+            _DEEPSEEK_3,
+            sparse="all",
+            sinks=True,
+            stack="deepseek_v4",
+            kv_heads="required",
+            copies_key="hc_mult",
         ),
         "kimi_linear": replace(_DEEPSEEK_3, kinds="kimi_linear", linear="kda"),
         "glm4_moe": _GLM_MOE,
@@ -189,7 +200,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             _GEMMA_3,
             defaults={"vocab_size": 262_208, "num_attention_heads": 8, "num_key_value_heads": 4},
         ),
-        "gemma4_text": replace(_GEMMA_3, kinds="gemma4", stack="gemma4"),
+        "gemma4_text": replace(_GEMMA_3, kinds="gemma4", stack="gemma4", norms_of_layers=True),
         "cohere": _COHERE,
         "cohere2": replace(_COHERE, kinds="pattern4", window_default=4096, qk_norm_key=""),
         "gpt_oss": Family(
@@ -235,7 +246,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             kinds="llama4", sparse="llama4", shared="one", ffn_keys=("intermediate_size_mlp",),
             expert_keys=("intermediate_size",), ignored=("use_qk_norm",),
         ),
-        "mllama_text_model": Family(kinds="mllama", stack="mllama"),
+        "mllama_text_model": Family(kinds="mllama", stack="mllama", more_rows=8),
         "muse_glimmer_text": Family(norms=4, gate="per_element"),
         "laguna": Family(
             qk_norm="per_head", gate_key="gating:per_head", sparse="step", shared="width",

@@ -27,8 +27,6 @@ from kvdsl.importers.stacks import layers_of
 
 TEXT_SECTIONS = ("text_config", "llm_config", "language_config")
 TOWERS = ("vision_config", "audio_config", "image_config")
-EXTRA_ROWS = 8
-"""Rows of mllama's embedding for images, which its head does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,13 +179,15 @@ def _around(
     narrow = config.count("word_embed_proj_dim")
     if narrow is not None and narrow != hidden:
         yield "embedding_dim", narrow
-    if family.stack == "mllama":
-        yield "embedding_rows", vocab + EXTRA_ROWS
-        config.record.assume(f"embedding_rows = {vocab + EXTRA_ROWS}", "8 rows more, by its class")
+    if family.more_rows:
+        rows = vocab + family.more_rows
+        yield "embedding_rows", rows
+        note = f"{family.more_rows} rows more, by its class"
+        config.record.assume(f"embedding_rows = {rows}", note)
     own = config.count("hidden_size_per_layer_input", least=0)
     if own:
-        rows = config.count("vocab_size_per_layer_input")
-        if rows is not None and rows != vocab:
+        own_rows = config.count("vocab_size_per_layer_input")
+        if own_rows is not None and own_rows != vocab:
             raise Refused("`vocab_size_per_layer_input` differs from `vocab_size`: no form here")
         yield "layer_input", own
     else:
@@ -198,8 +198,8 @@ def _around(
         yield "head_bias", True
     if family.embedding_norm:
         yield "embedding_norm", True
-    if family.stack == "deepseek_v4":
-        copies = config.needed("hc_mult")
+    if family.copies_key:
+        copies = config.needed(family.copies_key)
         yield "extra", copies * copies * hidden + copies + 1
 
 
@@ -219,7 +219,7 @@ def _norms(config: Section, family: Family) -> Iterator[tuple[str, Value]]:
             count = 1
     elif family.norm_rule == "parallel":
         count = 1 if config.flag("use_parallel_residual") else 2
-    if count is not None and family.stack != "gemma4":
+    if count is not None and not family.norms_of_layers:
         yield "layer_norms", count
     removed = config.flag("_remove_final_layer_norm")
     if config.flag("do_layer_norm_before") is False or removed:
