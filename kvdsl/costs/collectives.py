@@ -20,6 +20,7 @@ from kvdsl.costs.origins import fixed, of_hardware, of_layout, of_model
 from kvdsl.formulas import Formula, Term, assumed, formula, least
 from kvdsl.placement.exchanges import Exchange, Group
 from kvdsl.placement.placement import Placement
+from kvdsl.placement.subject import Subject
 from kvdsl.placement.topology import Join
 from kvdsl.units import BYTE_RATE, BYTES, TIME, tidy
 
@@ -196,41 +197,37 @@ def _beta(placement: Placement, exchange: Exchange, group: Group) -> Term:
     """The bandwidth that a rank has on the slowest level. A ring leaves a node once, over all the
     links of the group's ranks there; in a pairwise exchange each rank has its own alone."""
     join = _join(group)
-    label = f"bandwidth of a rank over {join.link.title}"
-    wide = rank_bandwidth.derive(label, "", **_lanes(placement, exchange, group))
-    inner = _inner(placement, group)
-    if inner is None or join.fast or inner.value >= wide.value:
-        return wide
-    return least("bandwidth of a rank", [wide, inner])
-
-
-def _lanes(placement: Placement, exchange: Exchange, group: Group) -> dict[str, Term]:
-    subject, join = placement.subject, _join(group)
-    link = join.link
     links = join.share * (group.size - 1 if join.shape == "mesh" else 1)
     if not join.fast and exchange.kind in RINGS:
         links *= Fraction(group.size, group.reach.nodes)
+    wide = _over(placement.subject, join, links)
+    inner = None if join.fast else _inner_join(placement, group)
+    if inner is None:
+        return wide
+    return least("bandwidth of a rank", [wide, _over(placement.subject, inner, inner.share)])
+
+
+def _over(subject: Subject, join: Join, links: Fraction) -> Term:
+    """The bandwidth of so many links of a join."""
+    link = join.link
     many = of_hardware(subject, "links that it can use", links)
     if join.note:
         many = assumed("links that it can use", links, units.NONE, join.note)
     efficiency = Fraction(1) if subject.ideal else Fraction(link.efficiency)
-    return {
-        "bandwidth": leaf(
-            link, "bandwidth", f"bandwidth of {link.title}", link.bandwidth, BYTE_RATE
-        ),
-        "links": many,
-        "efficiency": fixed("efficiency", efficiency, "time = ideal")
+    return rank_bandwidth.derive(
+        f"bandwidth of a rank over {link.title}",
+        bandwidth=leaf(link, "bandwidth", f"bandwidth of {link.title}", link.bandwidth, BYTE_RATE),
+        links=many,
+        efficiency=fixed("efficiency", efficiency, "time = ideal")
         if subject.ideal
         else leaf(link, "efficiency", "efficiency", efficiency, units.NONE),
-        "oversubscription": of_hardware(subject, "oversubscription", join.oversubscription),
-    }
+        oversubscription=of_hardware(subject, "oversubscription", join.oversubscription),
+    )
 
 
-def _inner(placement: Placement, group: Group) -> Term | None:
-    """The bandwidth of the scale-up domain that the group's first rank stands in."""
+def _inner_join(placement: Placement, group: Group) -> Join | None:
+    """The scale-up domain that the group's first rank stands in."""
     for unit, _ in reversed(placement.subject.topology.path(group.places[0])):
         if unit.join is not None and unit.join.fast:
-            link = unit.join.link
-            title = f"bandwidth of {link.title}"
-            return leaf(link, "bandwidth", title, link.bandwidth, BYTE_RATE)
+            return unit.join
     return None
