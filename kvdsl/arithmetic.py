@@ -58,6 +58,24 @@ def at_least(value: Any, low: int) -> Any:
     return maximum(value, low)
 
 
+def greater(a: Any, b: Any) -> Any:
+    """The greater of two."""
+    if isinstance(a, _PLAIN) and isinstance(b, _PLAIN):
+        return max(a, b)
+    from numpy import maximum
+
+    return maximum(a, b)
+
+
+def root(value: Any) -> Any:
+    """The square root, a float or floats."""
+    if isinstance(value, _PLAIN):
+        return float(value) ** 0.5
+    from numpy import sqrt
+
+    return sqrt(value)
+
+
 def where(condition: Any, yes: Any, no: Any) -> Any:
     """`yes` where the condition holds, `no` elsewhere."""
     if isinstance(condition, bool):

@@ -20,6 +20,9 @@ from kvdsl.spec.model import Model
 
 if TYPE_CHECKING:
     from kvdsl.plan import Plan
+    from kvdsl.planning.quotes import Question, Quote
+    from kvdsl.spec.declaration import Declaration
+    from kvdsl.spec.library import Library
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +210,46 @@ def _answer(report: Report, values: Mapping[str, Term], rest: str) -> Answer:
     if not rest:
         return Answer(report, values=values)
     return Answer(report, values.get(rest), {}, tuple(values))
+
+
+def quoter(text: str = "kvspec 1\n", name: str = "<text>") -> Quoter:
+    """Answers for collectives on hardware of the catalog, or of a text."""
+    return Quoter(Resolver(load_text(text, name)))
+
+
+class Quoter:
+    """Collectives on hardware by name, each declaration read once."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+        self._known: dict[str, Declaration] = {}
+
+    def quote(self, on: str, asked: Question, libraries: Sequence[str] = ()) -> Quote:
+        """The price of a collective. Raises Refused, also for a name that is not there."""
+        from kvdsl.planning.quotes import quote
+
+        return quote(self.declared(on), [self.library(name) for name in libraries], asked)
+
+    def library(self, name: str) -> Library:
+        """A library by name. Raises Refused."""
+        from kvdsl.planning.quotes import Refused
+        from kvdsl.spec.library import Library
+
+        found = self.declared(name)
+        if not isinstance(found, Library):
+            raise Refused(f"{found.title} is no library")
+        return found
+
+    def declared(self, name: str) -> Declaration:
+        """A declaration by name. Raises Refused."""
+        from kvdsl.planning.quotes import Refused
+
+        if name not in self._known:
+            found, faults = self._resolver.declaration(name)
+            if found is None:
+                raise Refused(faults[0].headline if faults else f"there is no `{name}`")
+            self._known[name] = found
+        return self._known[name]
 
 
 @dataclass(frozen=True, slots=True)

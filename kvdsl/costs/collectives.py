@@ -1,9 +1,10 @@
-"""Collectives: bytes and alpha-beta time of every exchange of a pass.
+"""Collectives: bytes and time of every exchange of a pass.
 
 Comes in: a placement and the tokens of a pass. Goes out: one cost an exchange, over the group that
-reaches farthest. alpha is the latency of a small message and beta the bandwidth that a rank has, of
-the slowest level that the group crosses. Leaves out: launch overheads, pipelining of chunks,
-in-switch reduction. Source of the forms: collective_model (ring); NCCL tests, doc/PERFORMANCE.md.
+reaches farthest, as the engine's libraries do it. With `time = ideal` it is alpha and beta alone:
+alpha is the latency of a small message and beta the bandwidth that a rank has, of the slowest level
+that the group crosses, without launches, pipelining of chunks or in-switch reduction.
+Source of the forms: collective_model (ring); NCCL tests, doc/PERFORMANCE.md.
 """
 
 from __future__ import annotations
@@ -12,17 +13,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
+from typing import Any
 
-from kvdsl import units
 from kvdsl.arithmetic import over, real, times
+from kvdsl.costs.algorithms import Message
+from kvdsl.costs.libraries import Price, price
 from kvdsl.costs.memory import leaf
-from kvdsl.costs.origins import fixed, of_hardware, of_layout, of_model
+from kvdsl.costs.origins import fixed, of_layout, of_model
+from kvdsl.costs.routes import bandwidth, route
 from kvdsl.formulas import Formula, Term, assumed, formula, least
 from kvdsl.placement.exchanges import Exchange, Group
 from kvdsl.placement.placement import Placement
 from kvdsl.placement.subject import Subject
 from kvdsl.placement.topology import Join
-from kvdsl.units import BYTE_RATE, BYTES, TIME, tidy
+from kvdsl.units import BYTES, TIME, tidy
 
 Number = int | Fraction | float
 _RING = "ring, as NCCL's tests count bus bandwidth (nccl-tests doc/PERFORMANCE.md)"
@@ -72,26 +76,21 @@ FORMULAS: Mapping[str, Formula] = MappingProxyType(
 )
 
 
-@formula(
-    "bandwidth of a link x links a device x efficiency / oversubscription",
-    BYTE_RATE,
-    "language: node, fabric",
-)
-def rank_bandwidth(
-    bandwidth: Number, links: Fraction, efficiency: Number, oversubscription: Fraction
-) -> Number:
-    return over(times(bandwidth, links, efficiency), oversubscription)
-
-
 @dataclass(frozen=True, slots=True)
 class CollectiveCost:
-    """One exchange of a pass, priced over its widest group: payload, one time, all of them."""
+    """One exchange of a pass, priced over its widest group: payload, one time, all of them. `low`
+    and `high` bound what a measurement of one may say, in seconds; `basis` says what its constants
+    are, `ideal` where none is taken."""
 
     exchange: Exchange
     group: Group
     size: Term
     once: Term
     all: Term
+    low: Any
+    high: Any
+    basis: str
+    algorithm: str
 
 
 def costs(
@@ -112,24 +111,58 @@ def _cost(
     placement: Placement, exchange: Exchange, group: Group, tokens: Term, what: str
 ) -> CollectiveCost:
     size = _payload(placement, exchange, tokens)
-    alpha, beta = _alpha(group), _beta(placement, exchange, group)
-    ranks = of_layout(placement.subject, "ranks", group.size)
-    once = FORMULAS[exchange.kind].derive(
-        f"one {exchange.kind.replace('_', '-')} of {exchange.module.replace('_', ' ')}",
-        ranks=ranks,
+    label = f"one {exchange.kind.replace('_', '-')} of {exchange.module.replace('_', ' ')}"
+    found = None if placement.subject.ideal else _priced(placement, exchange, group, tokens, size)
+    if found is None:
+        once = _ideal(placement, exchange, group, size, label)
+        low, high, basis, name = once.value, once.value, "ideal", once.formula.name  # type: ignore[union-attr]
+    else:
+        once = found.time.named(label)
+        low, high, basis = found.low, found.high, found.basis
+        name = f"{found.chosen[0].algorithm.name.replace('_', ' ')}"
+    often = of_model(placement.subject.model, f"times in a {what}", exchange.count)
+    each = repeated.derive(f"{label[4:]}s in stage {exchange.stage}", count=often, each=once)
+    return CollectiveCost(exchange, group, size, once, each, low, high, basis, name)
+
+
+def _ideal(placement: Placement, exchange: Exchange, group: Group, size: Term, label: str) -> Term:
+    return FORMULAS[exchange.kind].derive(
+        label,
+        ranks=of_layout(placement.subject, "ranks", group.size),
         size=size,
-        latency=alpha,
-        bandwidth=beta,
+        latency=_alpha(group),
+        bandwidth=_beta(placement, exchange, group),
     )
-    model = placement.subject.model
-    often = of_model(model, f"times in a {what}", exchange.count)
-    return CollectiveCost(
-        exchange,
-        group,
-        size,
-        once,
-        repeated.derive(f"{once.label[4:]}s in stage {exchange.stage}", count=often, each=once),
-    )
+
+
+def _priced(
+    placement: Placement, exchange: Exchange, group: Group, tokens: Term, size: Term
+) -> Price | None:
+    """What the engine's libraries make of it, or those of the devices' maker."""
+    subject = placement.subject
+    way = route(subject.topology, group.reach, group.places, subject.place("on"))
+    engine, own = subject.engine, way.device.library
+    libraries = (engine.libraries if engine else ()) or ((own,) if own else ())
+    message = Message(exchange.kind, size)
+    if exchange.role:
+        many = Term(
+            "tokens of a rank",
+            over(times(tokens.value, exchange.tokens), exchange.copies),
+            inputs=(tokens,),
+        )
+        one = Term("one copy of its tokens", over(size.value, exchange.copies), BYTES,
+                   inputs=(size,))  # fmt: skip
+        message = Message(
+            exchange.role,
+            one,
+            exchange.copies,
+            exchange.most_groups,
+            engine.all_to_all if engine else None,
+            many,
+            int(exchange.width),
+        )
+    found = price(libraries, way, message)
+    return found or (price(libraries, way, Message(exchange.kind, size)) if exchange.role else None)
 
 
 def _payload(placement: Placement, exchange: Exchange, tokens: Term) -> Term:
@@ -208,21 +241,9 @@ def _beta(placement: Placement, exchange: Exchange, group: Group) -> Term:
 
 
 def _over(subject: Subject, join: Join, links: Fraction) -> Term:
-    """The bandwidth of so many links of a join."""
-    link = join.link
-    many = of_hardware(subject, "links that it can use", links)
-    if join.note:
-        many = assumed("links that it can use", links, units.NONE, join.note)
-    efficiency = Fraction(1) if subject.ideal else Fraction(link.efficiency)
-    return rank_bandwidth.derive(
-        f"bandwidth of a rank over {link.title}",
-        bandwidth=leaf(link, "bandwidth", f"bandwidth of {link.title}", link.bandwidth, BYTE_RATE),
-        links=many,
-        efficiency=fixed("efficiency", efficiency, "time = ideal")
-        if subject.ideal
-        else leaf(link, "efficiency", "efficiency", efficiency, units.NONE),
-        oversubscription=of_hardware(subject, "oversubscription", join.oversubscription),
-    )
+    """The bandwidth of so many links of a join; their efficiency is 1 in an ideal plan."""
+    ideal = fixed("efficiency", Fraction(1), "time = ideal") if subject.ideal else None
+    return bandwidth(join, links, subject.place("on"), ideal)
 
 
 def _inner_join(placement: Placement, group: Group) -> Join | None:

@@ -13,7 +13,7 @@ Source: Shoeybi et al., Megatron-LM, arXiv 1909.08053 (two reductions a layer); 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from kvdsl.placement.degrees import Degrees
@@ -53,6 +53,12 @@ class Exchange:
     elements: str
     why: str
     extra: int = 0
+    role: str = ""
+    """`dispatch` or `combine` where tokens go to experts and back."""
+    copies: int = 1
+    """Experts that each token goes to; `tokens` counts all of its copies."""
+    most_groups: int = 0
+    """Groups of experts that a token's experts lie in, at most; 0: any."""
 
 
 def exchanges(
@@ -96,18 +102,7 @@ def _placed(exchange: Exchange, stage: int, count: int) -> Exchange:
     """Set the stage and how often; what has been set stays."""
     if exchange.stage >= 0:
         return exchange
-    return Exchange(
-        exchange.kind,
-        exchange.module,
-        exchange.axis,
-        stage,
-        exchange.count * count,
-        exchange.tokens,
-        exchange.width,
-        exchange.elements,
-        exchange.why,
-        exchange.extra,
-    )
+    return replace(exchange, stage=stage, count=exchange.count * count)
 
 
 def _one(
@@ -242,45 +237,53 @@ def _experts(
             yield from _dense(model, degrees, shared, "shared_experts")
         return
     if e.ep > 1:
-        sent = Fraction(part.active, degrees.attention.tp)
-        width = part.latent or model.hidden
-        for word, why in (
-            ("dispatch", "each token goes to the ranks that hold its experts"),
-            ("combine", "and its sums come back"),
-        ):
-            yield _one(
-                "all_to_all",
-                "routed_experts",
-                "experts.ep",
-                sent,
-                width,
-                f"{word} of hidden state",
-                why,
-            )
-        if e.tp > 1:
-            yield _one(
-                "all_reduce",
-                "routed_experts",
-                "experts.tp",
-                sent,
-                width,
-                "hidden state",
-                "an expert's second matrix contracts over a split width",
-            )
-        if degrees.attention.tp > 1:
-            yield _one(
-                "all_gather",
-                "routed_experts",
-                "attention.tp",
-                1,
-                model.hidden,
-                "hidden state",
-                "each rank of a DP rank has sent a part of its tokens",
-            )
+        yield from _sent_to_experts(model, degrees, part)
     else:
         yield from _shared_out(model, degrees, "routed_experts", "experts", 1, e.tp)
     if part.shared_width:
         yield from _dense(model, degrees, shared, "shared_experts")
+
+
+def _sent_to_experts(model: Model, degrees: Degrees, part: Moe) -> Iterator[Exchange]:
+    """Each token to the ranks of its experts, and back."""
+    e = degrees.experts
+    sent = Fraction(part.active, degrees.attention.tp)
+    width = part.latent or model.hidden
+    for word, why in (
+        ("dispatch", "each token goes to the ranks that hold its experts"),
+        ("combine", "and its sums come back"),
+    ):
+        sending = _one(
+            "all_to_all",
+            "routed_experts",
+            "experts.ep",
+            sent,
+            width,
+            f"{word} of hidden state",
+            why,
+        )
+        most = part.top_groups if part.groups > part.top_groups else 0
+        yield replace(sending, role=word, copies=part.active, most_groups=most)
+    if e.tp > 1:
+        yield _one(
+            "all_reduce",
+            "routed_experts",
+            "experts.tp",
+            sent,
+            width,
+            "hidden state",
+            "an expert's second matrix contracts over a split width",
+        )
+    if degrees.attention.tp > 1:
+        yield _one(
+            "all_gather",
+            "routed_experts",
+            "attention.tp",
+            1,
+            model.hidden,
+            "hidden state",
+            "each rank of a DP rank has sent a part of its tokens",
+        )
 
 
 def _embedding(model: Model, degrees: Degrees, engine: Engine | None) -> Iterator[Exchange]:

@@ -40,6 +40,7 @@ class Join:
     oversubscription: Fraction = Fraction(1)
     hop: Fraction = Fraction(0)
     note: str = ""
+    peer: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -224,7 +225,7 @@ def _node(node: Node) -> Unit:
     if domain is not None and domain.shape == "pairs":
         devices, outer = _pairs(devices, domain), None
     if outer is None and node.host is not None and node.host.link is not None:
-        outer = Join(node.host.link, "host", "bus", fast=False)
+        outer = Join(node.host.link, "host", "bus", fast=False, peer=node.host.peer)
     return Unit("node", node.title, size, devices, outer)
 
 
@@ -246,7 +247,7 @@ def _scale_up(domain: Domain | None) -> Join | None:
     if domain is None:
         return None
     axes = Fraction(len(domain.dims)) if domain.shape == "torus" and domain.dims else Fraction(1)
-    return Join(domain.link, "scale_up", domain.shape, fast=True, share=axes)
+    return Join(domain.link, "scale_up", domain.shape, fast=True, share=axes, peer=domain.peer)
 
 
 def _fabric(fabric: Fabric, cluster: Cluster) -> Join:

@@ -27,6 +27,7 @@ PLURALS: Mapping[str, str] = MappingProxyType(
         "recipes": "recipe",
         "tiers": "tier",
         "engines": "engine",
+        "libraries": "library",
     }
 )
 """How the catalog calls each kind."""

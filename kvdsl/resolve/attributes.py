@@ -33,6 +33,7 @@ from kvdsl.resolve.value_messages import (
 from kvdsl.resolve.values import Each, Quotation, Reference, Series, Value, described
 from kvdsl.source import Span
 from kvdsl.spec.deployment import Rate
+from kvdsl.spec.library import ANY
 from kvdsl.spec.slots import (
     Count,
     Counted,
@@ -76,6 +77,9 @@ def read_slot(  # one case a slot
             return read_counted(context, slot.kind, attribute, expr, scope)
         case Selected():
             return read_selected(context, name, expr, scope)
+        case Table(bare=True):
+            value = read_slot(context, slot.item, attribute, expr, scope)
+            return None if value is None else {ANY: value}
         case Nested() | Table():
             way = f"write `{name} {{ … }}`"
             context.tell(WrongType(expr.span, f"`{name}`", "a block", _shown(expr), way))

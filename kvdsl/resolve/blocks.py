@@ -36,6 +36,7 @@ PLURAL_KEYS: Mapping[str, str] = {
     "pools": "pool",
     "classes": "class",
     "towers": "tower",
+    "algorithms": "algorithm",
     "sweeps": "sweep",
     "parts": PART,
     "attention": PART,

@@ -18,6 +18,7 @@ from kvdsl.spec.engine import Engine
 from kvdsl.spec.formats import Format, Recipe
 from kvdsl.spec.hardware import Cluster, Device, Link, Node, Rack, Tier
 from kvdsl.spec.layout import Layout
+from kvdsl.spec.library import Library
 from kvdsl.spec.model import Model
 from kvdsl.spec.slots import (
     Count,
@@ -50,6 +51,7 @@ KINDS: Mapping[str, type[Declaration]] = MappingProxyType(
         "recipe": Recipe,
         "tier": Tier,
         "engine": Engine,
+        "library": Library,
         "layout": Layout,
         "workload": Workload,
         "deployment": Deployment,

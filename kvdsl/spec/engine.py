@@ -7,12 +7,15 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from kvdsl.spec.declaration import Block, Declaration
+from kvdsl.spec.library import Library
 from kvdsl.spec.slots import (
     Bytes,
+    Listed,
     Nested,
     Number,
     Positive,
     PositiveTokens,
+    Referred,
     Requests,
     Share,
     String,
@@ -74,6 +77,9 @@ class Engine(Declaration):
         Field(default="first", description="stages that take a layer more")
     )
     all_to_all: Annotated[str | None, Word()] = Field(default=None, description="backend")
+    libraries: Annotated[tuple[Library, ...], Listed(Referred(("library",)))] = Field(
+        default=(), description="that move its bytes, in the order that it asks them"
+    )
     cp_exchange: Annotated[str | None, Word()] = Field(default=None, description="backend")
     stage_sends: Annotated[
         Literal["hidden", "hidden_residual"], Word(("hidden", "hidden_residual"))

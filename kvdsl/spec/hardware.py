@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from kvdsl.spec.declaration import Block, Declaration
+from kvdsl.spec.library import Library
 from kvdsl.spec.slots import (
     ByteRate,
     Bytes,
@@ -34,6 +35,12 @@ FABRIC_SHAPES = ("switch", "rail", "tree", "ring", "torus", "mesh")
 
 
 class Device(Declaration):
+    generation: Annotated[str | None, Word()] = Field(
+        default=None, description="of its architecture, as `hopper`: libraries keep times by it"
+    )
+    library: Annotated[Library | None, Referred(("library",))] = Field(
+        default=None, description="its maker's, for collectives that an engine leaves to it"
+    )
     memory: PositiveBytes = Field(description="as sold")
     reported: PositiveBytes | None = Field(default=None, description="as the driver says")
     bandwidth: ByteRate = Field(description="of that memory")
@@ -48,6 +55,10 @@ class Link(Declaration):
     efficiency: Annotated[Exact, Ratio(above=True)] = Field(
         default=1, description="of bandwidth, for long messages"
     )
+    step: Seconds | None = Field(
+        default=None, description="a step of a collective over it, software included"
+    )
+    in_switch: Yes = Field(default=False, description="its switches add and copy on the way")
 
 
 class Domain(Block):
@@ -57,6 +68,7 @@ class Domain(Block):
     shape: Annotated[Shape, Word(SHAPES)] = Field(default="switch", description="how it joins them")
     dims: Numbers | None = Field(default=None, description="axes of a torus")
     size: Positive | None = Field(default=None, description="devices in a group of `pairs`")
+    peer: Yes = Field(default=True, description="devices reach each other's memory over it")
 
 
 class Host(Block):
@@ -65,6 +77,7 @@ class Host(Block):
     link: Annotated[Link | None, Referred(("link",))] = Field(
         default=None, description="to devices"
     )
+    peer: Yes = Field(default=False, description="devices reach each other's memory through it")
 
 
 class Tier(Declaration):

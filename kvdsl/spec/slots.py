@@ -101,9 +101,11 @@ class Nested:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A block whose names are free: each value has the slot `item`."""
+    """A block whose names are free: each value has the slot `item`. `bare` lets one value stand
+    for all of them."""
 
-    item: Measured | Count
+    item: Measured | Count | Ratio
+    bare: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,337 @@
+"""Algorithms: the time of one collective as a library does it.
+
+Comes in: a library's algorithm, a route and a message. Goes out: a time with its parts and its
+band, for a message of one size or for an array of sizes. One formula serves all: launch, steps,
+bytes on the slowest wire, and the filling of the pipeline, which grows with the root of both. What
+an algorithm sends and how many steps it takes follows from its form. Not its job: which of several
+is taken (libraries).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import log2
+from typing import Any
+
+from kvdsl.arithmetic import greater, raised, real, root
+from kvdsl.costs.routes import Route
+from kvdsl.formulas import Term, formula, total
+from kvdsl.spec.library import ANY, OTHER, Algorithm, Band, Library
+from kvdsl.units import BYTES, NONE, TIME, Dimension
+
+_FIT = "collective_model: alpha-beta with a pipeline-fill term"
+_RING = "Thakur, Rabenseifner, Gropp, Int. J. High Perform. Comput. Appl. 19(1), 2005"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What is asked: a collective and its payload as NCCL's tests count it. For dispatch and
+    combine `size` is one copy of a rank's tokens, `copies` the experts that each visits, and
+    `groups` the most nodes that the router lets it reach (0: any)."""
+
+    kind: str
+    size: Term
+    copies: int = 1
+    groups: int = 0
+    backend: str | None = None
+    tokens: Term | None = None
+    width: int = 0
+    sms: int = 0
+
+    def under(self, algorithm: Algorithm, library: Library) -> Message:
+        """The same with tokens in the algorithm's own format, where it has one."""
+        form = algorithm.payload
+        if form is None or self.tokens is None:
+            return self
+        source = form.source or library.source
+        return replace(
+            self,
+            size=token_bytes.derive(
+                "bytes of a rank's tokens",
+                tokens=self.tokens,
+                width=Term("values a token", self.width, basis="definition"),
+                value=_of_format(f"a value in {form.title}", form.bits, source),
+                block=Term("values a scale", form.block[-1] if form.block else self.width,
+                           basis="catalog", source=source),
+                scale=_of_format("a scale", form.scale, source),
+            ),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """One algorithm on one route: `low` and `high` bound what a measurement may say."""
+
+    library: Library
+    algorithm: Algorithm
+    basis: str
+    time: Term
+    low: Any
+    high: Any
+
+
+def _of_format(label: str, size: Any, source: str | None) -> Term:
+    return Term(label, Fraction(size or 0), BYTES, basis="catalog", source=source)
+
+
+@formula("tokens x (width x bytes of a value + ceil(width / block) x bytes of a scale)", BYTES)
+def token_bytes(tokens: Any, width: int, value: Any, block: int, scale: Any) -> Any:
+    return real(tokens) * (width * real(value) + raised(width, block) * real(scale))
+
+
+# --- steps and bytes of each form ----------------------------------------------------------------
+
+
+def _doublings(count: int) -> float:
+    return log2(count)
+
+
+def steps_inside(algorithm: Algorithm, kind: str, route: Route) -> float:
+    """Steps between ranks of a domain: twice round the ring for an all-reduce, once for others."""
+    n = route.inner
+    around = n - 1 if algorithm.way in ("ring", "in_switch", "gather") else 0
+    around *= 2 if kind == "all_reduce" else 1
+    return around + float(algorithm.steps) + float(algorithm.doubling) * _doublings(n)
+
+
+def steps_outside(kind: str, route: Route) -> float:
+    """Steps over the network: up and down a tree of domains, or once through it."""
+    k = route.domains
+    if k == 1:
+        return 0.0
+    if kind == "all_reduce":
+        return 2 * _doublings(k)
+    if kind in ("all_gather", "reduce_scatter"):
+        return _doublings(k)
+    return 2.0 if kind == "send" else _doublings(2 * k)
+
+
+def reached(count: int, copies: int, most: int = 0) -> Fraction:
+    """Of `count` places, those that a token's `copies` reach on average, each place once:
+    count (1 - (1 - 1 / count)^copies), at most `most`."""
+    found = count * (1 - (1 - Fraction(1, count)) ** min(copies, 512))
+    return min(found, Fraction(most)) if most else found
+
+
+def share_inside(algorithm: Algorithm, message: Message, route: Route) -> Fraction:
+    """Bytes that a rank sends inside its domain, over the message's bytes."""
+    n, g = route.ranks, route.inner
+    match algorithm.way:
+        case "ring" | "two_shot":
+            return Fraction((2 if message.kind == "all_reduce" else 1) * (g - 1), g)
+        case "in_switch":
+            return 1 + Fraction(1, g)
+        case "one_shot":
+            return Fraction(g - 1)
+        case "pairwise":
+            return Fraction(g - 1, n)
+        case "gather":
+            return Fraction(n * (g - 1), g)
+        case "per_expert":
+            return Fraction(message.copies * (g - 1), n)
+        case "per_rank":
+            return reached(n, message.copies) * Fraction(g - 1, g)
+        case _:
+            return Fraction(int(route.domains == 1))
+
+
+def share_outside(algorithm: Algorithm, message: Message, route: Route) -> Fraction:
+    """Bytes that a rank sends over the network, over the message's bytes."""
+    n, g, k = route.ranks, route.inner, route.domains
+    if k == 1:
+        return Fraction(0)
+    match algorithm.way:
+        case "per_expert":
+            return Fraction(message.copies * (n - g), n)
+        case "per_rank":
+            return reached(k, message.copies, message.groups) * Fraction(k - 1, k)
+        case "pairwise":
+            return Fraction(n - g, n)
+        case "direct":
+            return Fraction(1)
+        case "gather":
+            return Fraction(n * (k - 1), k * g)
+        case _:
+            return Fraction((2 if message.kind == "all_reduce" else 1) * (k - 1), k * g)
+
+
+# --- the time -------------------------------------------------------------------------------------
+
+
+@formula("share of the message x its bytes", BYTES, _RING)
+def sent(share: Any, size: Any) -> Any:
+    return real(share) * real(size)
+
+
+@formula("efficiency x (1 - loss / ranks^2)", NONE, _FIT)
+def lane_use(efficiency: Any, loss: Any, ranks: int) -> float:
+    return real(efficiency) * (1 - real(loss) / ranks**2)
+
+
+@formula("bytes / (bandwidth x efficiency)", TIME, "definition")
+def wire_time(size: Any, bandwidth: Any, efficiency: Any) -> Any:
+    return real(size) / (real(bandwidth) * real(efficiency))
+
+
+@formula("bytes / (SMs x rate of one)", TIME, "DeepEP: SMs move what leaves a domain")
+def sm_time(size: Any, sms: int, rate: Any) -> Any:
+    return real(size) / (sms * real(rate))
+
+
+@formula("the slowest of the wires", TIME, "levels work at the same time")
+def slowest_wire(**wires: Any) -> Any:
+    found: Any = 0.0
+    for each in wires.values():
+        found = greater(found, each)
+    return found
+
+
+@formula("steps x a step", TIME, _RING)
+def step_time(steps: float, step: Any) -> float:
+    return steps * real(step)
+
+
+@formula("fill x root(latency x wire time)", TIME, _FIT)
+def fill_time(fill: Any, latency: Any, wire: Any) -> Any:
+    return real(fill) * root(real(latency) * wire)
+
+
+def timing(library: Library, algorithm: Algorithm, route: Route, message: Message) -> Timing:
+    """The time of an algorithm that may run on this route."""
+    message = message.under(algorithm, library)
+    generation = route.device.generation
+    launch, own = _row(library, algorithm, "launch", generation, TIME)
+    wires = _wires(library, algorithm, route, message)
+    slow = slowest_wire.derive("bytes on the slowest wire", "", **wires)
+    stepped = (
+        [
+            step_time.derive(
+                "steps between ranks",
+                steps=Term(
+                    "steps", steps_inside(algorithm, message.kind, route), basis="definition"
+                ),
+                step=_row(library, algorithm, "step", generation, TIME)[0],
+            )
+        ]
+        if algorithm.step
+        else []
+    )
+    network, known = _network(library, algorithm, route, message.kind)
+    stepped += [network] if network is not None else []
+    first = network if network is not None else launch
+    fill = (
+        algorithm.fill
+        if network is None or algorithm.network_fill is None
+        else (algorithm.network_fill)
+    )
+    filling = fill_time.derive(
+        "filling the pipeline",
+        fill=_constant(library, algorithm, "fill", "fill", fill, NONE),
+        latency=first,
+        wire=slow,
+    )
+    latency = [launch, *stepped]
+    basis = "fitted" if own and known else "borrowed"
+    basis = library.basis if library.basis != "fitted" else basis
+    band = (algorithm.band if basis == "fitted" else algorithm.loose) or Band()
+    time = total(
+        f"{algorithm.name.replace('_', ' ')} of {library.title}", [*latency, slow, filling]
+    )
+    still = sum(real(term.value) for term in latency)
+    low, high = _bounds(still, slow.value, filling.value, band)
+    return Timing(library, algorithm, basis, time, low, high)
+
+
+def _bounds(latency: Any, wire: Any, filling: Any, band: Band) -> tuple[Any, Any]:
+    a, b = float(band.latency), float(band.bandwidth)
+    both = (a * b) ** 0.5
+    return latency / a + wire / b + filling / both, latency * a + wire * b + filling * both
+
+
+def _wires(
+    library: Library, algorithm: Algorithm, route: Route, message: Message
+) -> dict[str, Term]:
+    found: dict[str, Term] = {}
+    inside, outside = (
+        share_inside(algorithm, message, route),
+        share_outside(algorithm, message, route),
+    )
+    if route.wire is not None and inside:
+        ratio, _ = _row(library, algorithm, "efficiency", route.device.generation, NONE)
+        loss = _constant(library, algorithm, "pair_loss", "loss", algorithm.pair_loss, NONE)
+        ranks = Term("ranks in a domain", route.inner, basis="definition")
+        found["inside"] = wire_time.derive(
+            "bytes inside a domain",
+            size=_sent("bytes that a rank sends inside", inside, message),
+            bandwidth=route.wire,
+            efficiency=lane_use.derive("efficiency", efficiency=ratio, loss=loss, ranks=ranks),
+        )
+    if route.network is not None and outside:
+        found["outside"] = wire_time.derive(
+            "bytes over the network",
+            size=_sent("bytes that a rank sends outside", outside, message),
+            bandwidth=route.network,
+            efficiency=_constant(library, algorithm, "network_efficiency", "efficiency",
+                                 algorithm.network_efficiency, NONE),
+        )  # fmt: skip
+    if algorithm.sms and algorithm.sm_rate is not None and route.domains > 1:
+        found["sms"] = sm_time.derive(
+            "bytes through the SMs",
+            size=_sent("bytes of all copies", Fraction(message.copies), message),
+            sms=_constant(library, algorithm, "sms", "SMs", message.sms or algorithm.sms, NONE),
+            rate=_constant(
+                library, algorithm, "sm_rate", "rate of one SM", algorithm.sm_rate, NONE
+            ),
+        )
+    return found
+
+
+def _sent(label: str, share: Fraction, message: Message) -> Term:
+    return sent.derive(
+        label, share=Term("share of the message", share, basis="definition"), size=message.size
+    )
+
+
+def _network(
+    library: Library, algorithm: Algorithm, route: Route, kind: str
+) -> tuple[Term | None, bool]:
+    """Steps over the network, and whether somebody measured them."""
+    steps = steps_outside(kind, route)
+    if not steps:
+        return None, True
+    known, step = True, route.hop
+    if algorithm.network_step is not None:
+        step = _constant(library, algorithm, "network_step", "a step over the network",
+                         algorithm.network_step, TIME)  # fmt: skip
+    elif step is None:
+        known = False
+        step = _constant(library, algorithm, "unknown_step", "a step over an unknown network",
+                         algorithm.unknown_step, TIME)  # fmt: skip
+    many = Term("steps over the network", steps, basis="definition")
+    return step_time.derive("steps over the network", steps=many, step=step), known
+
+
+def _row(
+    library: Library, algorithm: Algorithm, attribute: str, generation: str | None, unit: Dimension
+) -> tuple[Term, bool]:
+    """The row of a table for a generation, and whether it is its own."""
+    table = getattr(algorithm, attribute)
+    key = next((k for k in (generation, ANY, OTHER) if k in table), None)
+    value = table[key] if key is not None else next(iter(table.values()))
+    label = attribute if key in (ANY, None) else f"{attribute} ({key})"
+    return _constant(library, algorithm, attribute, label, value, unit), key not in (OTHER, None)
+
+
+def _constant(
+    library: Library, algorithm: Algorithm, attribute: str, label: str, value: Any, unit: Dimension
+) -> Term:
+    origin = algorithm.origin(attribute)
+    return Term(
+        label,
+        real(value) if unit != NONE or isinstance(value, Fraction) else value,
+        unit,
+        basis="catalog" if library.catalog else "spec",
+        span=origin.span if origin else algorithm.at,
+        source=(origin.source if origin else None) or library.source,
+    )
