@@ -59,7 +59,11 @@ def _grounds(algorithm: Algorithm, route: Route, message: Message) -> Iterator[t
         f"runs {_where(algorithm.domains)} of one scale-up domain",
     )
     yield algorithm.way == "in_switch" and not route.in_switch, "needs a switch that reduces"
-    yield algorithm.peer and not route.peer, "needs access from device to device"
+    yield (
+        algorithm.peer is True and route.peer is False,
+        "needs access from device to device",
+    )
+    yield algorithm.peer is False and route.peer is True, "is for devices without peer access"
     yield (
         algorithm.only and generation not in algorithm.launch,
         f"does not run on {generation or 'a device of unknown generation'}",

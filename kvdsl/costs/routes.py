@@ -14,7 +14,7 @@ from kvdsl import units
 from kvdsl.arithmetic import over, times
 from kvdsl.costs.memory import leaf
 from kvdsl.formulas import Term, assumed, formula
-from kvdsl.placement.topology import Join, Reach, Topology
+from kvdsl.placement.topology import Join, Level, Reach, Topology
 from kvdsl.source import Span
 from kvdsl.spec.hardware import Device
 from kvdsl.units import BYTE_RATE, TIME
@@ -37,9 +37,11 @@ def rank_bandwidth(
 class Route:
     """`ranks` of a group over `domains` scale-up domains and `machines` nodes, joined inside a
     domain by links of a `ground` shape. `wire` is what a rank can send inside, `network` its share
-    of its domain's NICs, `hop` a step over them (None: nobody says)."""
+    of its domain's NICs, `hop` a step over them (None: nobody says). `peer` says whether devices
+    reach each other's memory inside (None: nobody says)."""
 
     ranks: int
+    inner: int
     domains: int
     machines: int
     ground: str
@@ -48,12 +50,7 @@ class Route:
     network: Term | None
     hop: Term | None
     in_switch: bool
-    peer: bool
-
-    @property
-    def inner(self) -> int:
-        """Ranks in the fullest domain."""
-        return -(-self.ranks // self.domains)
+    peer: bool | None
 
 
 def route(
@@ -66,67 +63,60 @@ def route(
 ) -> Route:
     """The route between places in line that meet as `reach` says. `at` is where the hardware was
     chosen. A group that is `alone` has the NICs of its nodes to itself, a NIC a rank."""
-    device, ranks = topology.device(places[0]), len(places)
-    join = reach.join
-    inside = join is not None and join.kind != "fabric"
-    inner = join if inside else _inner_join(topology, places[0])
-    domains = (
-        1
-        if inside or ranks == 1
-        else (reach.domains if inner is None or inner.fast else reach.nodes)
-    )
+    ranks = len(places)
+    inside = next((level for level in reach.levels if level.join.kind != "fabric"), None)
+    outside = [level for level in reach.levels if level.join.kind == "fabric"]
+    slow = min(outside, key=lambda level: level.bandwidth, default=None)
+    domains = ranks if inside is None else inside.units
     return Route(
-        ranks,
-        domains,
-        reach.nodes,
-        inner.shape if inner is not None else "switch",
-        device,
-        None if inner is None else _inside(inner, -(-ranks // domains), at),
-        None
-        if inside or join is None
-        else _outside(topology, join, places[0], -(-ranks // domains), at, alone=alone),
-        None if inside or join is None else _hop(join),
-        inner is not None and inner.link.in_switch,
-        inner is None or inner.peer,
+        ranks=ranks,
+        inner=1 if inside is None else inside.ranks,
+        domains=domains if outside else 1,
+        machines=reach.nodes,
+        ground="switch" if inside is None else inside.shape,
+        device=topology.device(places[0]),
+        wire=None if inside is None else _carried(inside, inside.links, at),
+        network=None if slow is None else _network(topology, slow, places[0], at, alone=alone),
+        hop=None if slow is None else _hop(slow.join),
+        in_switch=inside is not None and bool(inside.join.link.in_switch),
+        peer=True if inside is None or inside.join.fast else inside.peer_access,
     )
 
 
-def _inner_join(topology: Topology, place: int) -> Join | None:
-    """What joins a device to its neighbours below the fabric: a scale-up domain, else the bus."""
-    joins = [u.join for u, _ in reversed(topology.path(place)) if u.join is not None]
-    found = [join for join in joins if join.fast] + [join for join in joins if join.kind == "host"]
-    return found[0] if found else None
-
-
-def _inside(join: Join, ranks: int, at: Span | None) -> Term:
-    """In a full mesh a rank has one link to each of the others."""
-    links = join.share * (max(1, ranks - 1) if join.shape == "mesh" else 1)
-    return bandwidth(join, links, at)
-
-
-def _outside(
-    topology: Topology, join: Join, place: int, ranks: int, at: Span | None, *, alone: bool
-) -> Term:
-    links = join.share
+def _network(topology: Topology, level: Level, place: int, at: Span | None, *, alone: bool) -> Term:
+    links = level.links
     if alone:
         node = next((u for u, _ in topology.path(place) if u.kind == "node"), topology.root)
-        links = max(links, min(Fraction(1), links * node.devices / ranks))
-    return bandwidth(join, links, at)
+        own = level.join.share * node.devices / level.in_part
+        links = max(links, min(Fraction(1), own))
+    return _carried(level, links, at)
 
 
-def bandwidth(join: Join, links: Fraction, at: Span | None, efficiency: Term | None = None) -> Term:
-    """What so many links of a join carry."""
-    link = join.link
+def _carried(level: Level, links: Fraction, at: Span | None) -> Term:
+    return bandwidth(level.join, links, at, None, level.oversubscription, level.note)
+
+
+def bandwidth(
+    join: Join,
+    links: Fraction,
+    at: Span | None,
+    efficiency: Term | None = None,
+    oversubscription: Fraction | None = None,
+    note: str | None = None,
+) -> Term:
+    """What so many links of a join carry. Raises nothing: what is not said is assumed, and noted."""
+    link, said = join.link, join.note if note is None else note
     many = Term("links that it can use", links, basis="spec", span=at)
-    if join.note:
-        many = assumed("links that it can use", links, units.NONE, join.note)
+    if said:
+        many = assumed("links that it can use", links, units.NONE, said)
+    spread = join.oversubscription if oversubscription is None else oversubscription
     return rank_bandwidth.derive(
         f"bandwidth of a rank over {link.title}",
         bandwidth=leaf(link, "bandwidth", f"bandwidth of {link.title}", link.bandwidth, BYTE_RATE),
         links=many,
         efficiency=efficiency
         or leaf(link, "efficiency", "efficiency", Fraction(link.efficiency), units.NONE),
-        oversubscription=Term("oversubscription", join.oversubscription, basis="spec", span=at),
+        oversubscription=Term("oversubscription", spread, basis="spec", span=at),
     )
 
 

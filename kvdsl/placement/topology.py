@@ -7,52 +7,14 @@ keeps equal neighbours as one entry with a count, so 10^12 nodes cost no more th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
-from kvdsl.spec.hardware import (
-    Cluster,
-    Device,
-    Domain,
-    Fabric,
-    Hardware,
-    Link,
-    Node,
-    Pick,
-    Rack,
-    Selection,
-)
+from kvdsl.placement.joins import Join, Unit, unit_of
+from kvdsl.placement.levels import Level, Stop, levels, reach_depth
+from kvdsl.spec.hardware import Device, Pick, Selection
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Join:
-    """What joins the members of a unit: a link, what each device has of it, and how fast it is.
-
-    `fast` is a scale-up domain; a host's bus and a fabric are not. `share` is how many links of
-    that kind each device has (NICs are shared out evenly)."""
-
-    link: Link
-    kind: str
-    shape: str
-    fast: bool
-    share: Fraction = Fraction(1)
-    oversubscription: Fraction = Fraction(1)
-    hop: Fraction = Fraction(0)
-    note: str = ""
-    peer: bool = True
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Unit:
-    """A piece of hardware: a device, or so many of each child in order, joined or not."""
-
-    kind: str
-    title: str
-    devices: int
-    children: tuple[tuple[int, Unit], ...] = ()
-    join: Join | None = None
-    device: Device | None = None
+__all__ = ["Join", "Level", "Reach", "Step", "Topology", "Unit", "topology", "units_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +27,14 @@ class Reach:
     join: Join | None
     nodes: int
     domains: int
+    levels: tuple[Level, ...] = ()
+    """Each level that the group crosses, innermost first; none where nothing joins it."""
 
     @property
     def fast(self) -> bool:
         """Inside one scale-up domain (or one device)."""
         return self.kind == "device" or (self.join is not None and self.join.fast)
 
-
-COSTED_FABRICS = ("switch", "rail", "tree")
-"""Shapes whose links are all there for any group: others are costed as a switch, and say so."""
 
 Step = tuple[Unit, int]
 """A unit on the way down to a device, and its number among all that lie under the same parent."""
@@ -90,19 +51,25 @@ class Topology:
 
     def path(self, place: int) -> tuple[Step, ...]:
         """From the root down to the device at a place in line."""
-        unit, offset = self.root, self.in_root(place)
-        steps: list[Step] = []
+        return tuple((stop.unit, stop.number) for stop in self.trail(place))
+
+    def trail(self, place: int) -> tuple[Stop, ...]:
+        """The same, each unit with the place of its first device in the root."""
+        unit, offset, start = self.root, self.in_root(place), 0
+        stops: list[Stop] = []
         while unit.children:
             number = 0
             for count, child in unit.children:
                 if offset < count * child.devices:
                     step, offset = divmod(offset, child.devices)
-                    steps.append((child, number + step))
+                    start += step * child.devices
+                    stops.append(Stop(child, number + step, start))
                     unit = child
                     break
                 offset -= count * child.devices
+                start += count * child.devices
                 number += count
-        return tuple(steps)
+        return tuple(stops)
 
     def in_root(self, place: int) -> int:
         """A place in line as a place among all devices of the root."""
@@ -120,19 +87,15 @@ class Topology:
 
     def reach(self, places: Sequence[int]) -> Reach:
         """The smallest unit that holds all of these devices, and what joins them there."""
-        paths = [self.path(place) for place in places]
-        depth = 0
-        while all(len(p) > depth for p in paths) and len({_key(p, depth) for p in paths}) == 1:
-            depth += 1
-        holders = [self.root, *(unit for unit, _ in paths[0][:depth])]
-        unit = holders[-1]
-        if unit.kind != "device":
-            # A unit that joins nothing leaves it to the one around it.
-            unit = next((u for u in reversed(holders) if u.join is not None), unit)
+        trails = [self.trail(place) for place in places]
+        depth = reach_depth(self.root, trails)
+        unit = self.root if depth == 0 else trails[0][depth - 1].unit
+        paths = [tuple((stop.unit, stop.number) for stop in trail) for trail in trails]
         whole = self.root.kind in ("device", "pairs", "node")
         nodes = 1 if whole else len({_until(path, "node") for path in paths})
         domains = len({_fast_domain(self.root, path) for path in paths})
-        return Reach(unit.kind, unit.title, unit.join, nodes, domains)
+        crossed = levels(self.root, trails, [self.in_root(place) for place in places])
+        return Reach(unit.kind, unit.title, unit.join, nodes, domains, crossed)
 
     @property
     def uniform(self) -> bool:
@@ -146,16 +109,19 @@ class Topology:
 
     @property
     def period(self) -> int:
-        """In a uniform topology, the devices after which the pattern of domains repeats: those of
-        the largest unit that is repeated side by side."""
-        unit = self.root
-        while unit.children and unit.children[0][0] == 1:
-            unit = unit.children[0][1]
-        return unit.children[0][1].devices if unit.children else 1
-
-
-def _key(path: tuple[Step, ...], depth: int) -> tuple[int, int]:
-    return id(path[depth][0]), path[depth][1]
+        """In a uniform topology, the devices after which the pattern of levels repeats: those of
+        the largest unit that is repeated side by side, of a leaf, or of a whole ring or torus."""
+        unit, period = self.root, 1
+        while unit.children:
+            count, child = unit.children[0]
+            if unit.join is not None and unit.join.shape in ("ring", "torus"):
+                return unit.devices
+            if unit.join is not None and unit.join.leaf is not None:
+                return min(unit.join.leaf, count) * child.devices
+            if count > 1 and period == 1:
+                period = child.devices
+            unit = child
+        return period
 
 
 def _until(path: tuple[Step, ...], kind: str) -> tuple[int, ...]:
@@ -185,7 +151,7 @@ def _fast_domain(root: Unit, path: tuple[Step, ...]) -> tuple[int, ...]:
 def topology(selection: Selection) -> Topology:
     """The topology of a selection. A pick beyond what is there keeps what is there: the resolver
     has said so already."""
-    unit = _unit(selection.of)
+    unit = unit_of(selection.of)
     if selection.count > 1:
         unit = Unit("set", f"{selection.count} x {unit.title}", unit.devices * selection.count,
                     ((selection.count, unit),))  # fmt: skip
@@ -195,102 +161,6 @@ def topology(selection: Selection) -> Topology:
         line.append((first, start, length))
         first += length
     return Topology(unit, first, tuple(line))
-
-
-def _unit(hardware: Hardware) -> Unit:
-    match hardware:
-        case Device():
-            return Unit("device", hardware.title, 1, device=hardware)
-        case Node():
-            return _node(hardware)
-        case Rack():
-            nodes = tuple((many.count, _unit(many.of)) for many in hardware.nodes)
-            join = _scale_up(hardware.scale_up or hardware.bridge)
-            return Unit("rack", hardware.title, _size(nodes), nodes, join)
-        case Cluster():
-            inside = tuple((count, _unit(of)) for count, of in _members(hardware))
-            join = _fabric(hardware.fabric, hardware) if hardware.fabric else None
-            return Unit("cluster", hardware.title, _size(inside), inside, join)
-
-
-def _size(children: Iterable[tuple[int, Unit]]) -> int:
-    return sum(count * unit.devices for count, unit in children)
-
-
-def _node(node: Node) -> Unit:
-    devices = tuple((many.count, _unit(many.of)) for many in node.devices)
-    size = _size(devices)
-    domain = node.scale_up or node.bridge
-    outer = _scale_up(domain)
-    if domain is not None and domain.shape == "pairs":
-        devices, outer = _pairs(devices, domain), None
-    if outer is None and node.host is not None and node.host.link is not None:
-        outer = Join(node.host.link, "host", "bus", fast=False, peer=node.host.peer)
-    return Unit("node", node.title, size, devices, outer)
-
-
-def _pairs(devices: tuple[tuple[int, Unit], ...], domain: Domain) -> tuple[tuple[int, Unit], ...]:
-    """Groups of `size` neighbours with a link of their own; what is left over has none."""
-    size = domain.size or 2
-    groups: list[tuple[int, Unit]] = []
-    for count, unit in devices:
-        whole, rest = divmod(count, size)
-        if whole:
-            join = _scale_up(domain)
-            groups.append((whole, Unit("pairs", unit.title, size, ((size, unit),), join)))
-        if rest:
-            groups.append((rest, unit))
-    return tuple(groups)
-
-
-def _scale_up(domain: Domain | None) -> Join | None:
-    if domain is None:
-        return None
-    axes = Fraction(len(domain.dims)) if domain.shape == "torus" and domain.dims else Fraction(1)
-    return Join(domain.link, "scale_up", domain.shape, fast=True, share=axes, peer=domain.peer)
-
-
-def _fabric(fabric: Fabric, cluster: Cluster) -> Join:
-    node = _first_node(cluster)
-    link, share = fabric.link, Fraction(1)
-    note = "one fabric link a device: the node names no NICs"
-    if node is not None and node.nics:
-        size = sum(many.count for many in node.devices)
-        share = Fraction(sum(many.count for many in node.nics), size)
-        slowest = min((many.of for many in node.nics), key=lambda nic: nic.bandwidth)
-        link = slowest if slowest.bandwidth < link.bandwidth else link
-        note = ""
-    if fabric.shape not in COSTED_FABRICS:
-        note = (note + "; " if note else "") + f"a {fabric.shape} is costed as a switch"
-    return Join(
-        link,
-        "fabric",
-        fabric.shape,
-        fast=False,
-        share=share,
-        oversubscription=Fraction(fabric.oversubscription),
-        hop=Fraction(fabric.hop or 0),
-        note=note,
-    )
-
-
-def _first_node(hardware: Hardware) -> Node | None:
-    while not isinstance(hardware, Node):
-        if isinstance(hardware, Device):
-            return None
-        members = _members(hardware)
-        if not members:
-            return None
-        hardware = members[0][1]
-    return hardware
-
-
-def _members(hardware: Rack | Cluster) -> list[tuple[int, Hardware]]:
-    found: list[tuple[int, Hardware]] = [(many.count, many.of) for many in hardware.nodes]
-    if isinstance(hardware, Cluster):
-        found += [(many.count, many.of) for many in hardware.racks]
-        found += [(many.count, many.of) for many in hardware.clusters]
-    return found
 
 
 _LEVELS = {"devices": "device", "nodes": "node", "racks": "rack", "clusters": "cluster"}

@@ -140,11 +140,13 @@ def shapes_whole(context: Context, hardware: Node | Rack) -> bool:
     """Whether what joins the devices says the sizes that its shape needs, and they fit."""
     devices = units_of(hardware, "devices")
     domains = (("scale_up", hardware.scale_up), ("bridge", hardware.bridge))
-    whole = [_shape(context, name, d, devices) for name, d in domains if d is not None]
+    nodes = units_of(hardware, "nodes") if isinstance(hardware, Rack) else 0
+    whole = [_shape(context, name, d, devices, nodes) for name, d in domains if d is not None]
     return all(whole)
 
 
-def _shape(context: Context, name: str, domain: Domain, devices: int) -> bool:
+def _shape(context: Context, name: str, domain: Domain, devices: int, nodes: int) -> bool:
+    """A rack's torus may also join its nodes, device by device: then `dims` count nodes."""
     given = prod(domain.dims) if domain.dims is not None else None
     reason = way = None
     if domain.shape == "torus" and given is None:
@@ -152,10 +154,12 @@ def _shape(context: Context, name: str, domain: Domain, devices: int) -> bool:
             "a torus needs its `dims`",
             "write `dims = [4, 4, 4]`, their product all devices",
         )
-    elif domain.shape == "torus" and given != devices:
+    elif domain.shape == "torus" and given not in (devices, nodes):
         axes = " x ".join(str(axis) for axis in domain.dims or ())
-        reason = f"this torus has {axes} = {given:,} places, and there are {devices:,} devices"
+        there = f"{devices:,} devices" + (f" in {nodes:,} nodes" if nodes else "")
+        reason = f"this torus has {axes} = {given:,} places, and there are {there}"
         way = "the product of `dims` is the number of devices"
+        way += " (or of nodes, if it joins those)" if nodes else ""
     elif domain.shape == "pairs" and domain.size is None:
         reason, way = "`pairs` needs the `size` of a group", "write `size = 2`"
     elif domain.shape == "pairs" and domain.size and devices % domain.size:

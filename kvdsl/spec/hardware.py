@@ -14,17 +14,21 @@ from kvdsl.spec.slots import (
     Bytes,
     Counted,
     Exact,
+    Maybe,
     MoneyRate,
     Nested,
     Numbers,
     Peaks,
     Positive,
     PositiveBytes,
+    Quoted,
     Ratio,
     Referred,
+    RequestRate,
     Seconds,
     Watts,
     Word,
+    WorkRate,
     Yes,
 )
 
@@ -35,9 +39,6 @@ FABRIC_SHAPES = ("switch", "rail", "tree", "ring", "torus", "mesh")
 
 
 class Device(Declaration):
-    generation: Annotated[str | None, Word()] = Field(
-        default=None, description="of its architecture, as `hopper`: libraries keep times by it"
-    )
     library: Annotated[Library | None, Referred(("library",))] = Field(
         default=None, description="its maker's, for collectives that an engine leaves to it"
     )
@@ -45,6 +46,26 @@ class Device(Declaration):
     reported: PositiveBytes | None = Field(default=None, description="as the driver says")
     bandwidth: ByteRate = Field(description="of that memory")
     compute: Peaks = Field(default_factory=dict, description="dense peaks by number format; native")
+    generation: Annotated[str | None, Word()] = Field(
+        default=None, description="its architecture, which libraries key their figures by"
+    )
+    capability: Annotated[str | None, Quoted()] = Field(
+        default=None, description="as compilers name it"
+    )
+    l2: Bytes | None = Field(default=None, description="the last cache before that memory")
+    matmul: WorkRate | None = Field(default=None, description="best bf16 rate that was measured")
+    peer_copy: ByteRate | None = Field(
+        default=None, description="one device to its peer, as measured"
+    )
+    ports: Annotated[tuple[ManyLinks, ...], Counted("link")] = Field(
+        default=(), description="its own fast links, all of them"
+    )
+    pcie: Annotated[Link | None, Referred(("link",))] = Field(
+        default=None, description="to the host"
+    )
+    domain: Positive | None = Field(
+        default=None, description="devices in the largest scale-up domain that it is sold in"
+    )
     power: Watts | None = Field(default=None, description="at full load")
     price: MoneyRate | None = Field(default=None, description="of one")
 
@@ -56,9 +77,13 @@ class Link(Declaration):
         default=1, description="of bandwidth, for long messages"
     )
     step: Seconds | None = Field(
-        default=None, description="a step of a collective over it, software included"
+        default=None, description="of a collective from node to node, as measured"
     )
-    in_switch: Yes = Field(default=False, description="its switches add and copy on the way")
+    wire: Seconds | None = Field(default=None, description="latency of the wire alone")
+    achieved: ByteRate | None = Field(default=None, description="as measured, one direction")
+    in_switch: Maybe = Field(
+        default=None, description="whether its switches reduce (NVLS, SHARP); not said: unknown"
+    )
 
 
 class Domain(Block):
@@ -68,7 +93,9 @@ class Domain(Block):
     shape: Annotated[Shape, Word(SHAPES)] = Field(default="switch", description="how it joins them")
     dims: Numbers | None = Field(default=None, description="axes of a torus")
     size: Positive | None = Field(default=None, description="devices in a group of `pairs`")
-    peer: Yes = Field(default=True, description="devices reach each other's memory over it")
+    peer_access: Maybe = Field(
+        default=None, description="of a `bus`: devices read one another; not said: unknown"
+    )
 
 
 class Host(Block):
@@ -77,7 +104,13 @@ class Host(Block):
     link: Annotated[Link | None, Referred(("link",))] = Field(
         default=None, description="to devices"
     )
-    peer: Yes = Field(default=False, description="devices reach each other's memory through it")
+    peer_access: Maybe = Field(
+        default=None, description="devices read one another over it; not said: unknown"
+    )
+    switches: Positive | None = Field(
+        default=None, description="PCIe switches; devices lie evenly under them"
+    )
+    cpu: Annotated[str | None, Quoted()] = Field(default=None, description="its processors")
 
 
 class Tier(Declaration):
@@ -87,6 +120,9 @@ class Tier(Declaration):
     granularity: Bytes | None = Field(default=None, description="smallest access")
     link: Annotated[Link | None, Referred(("link",))] = Field(default=None, description="its path")
     shared: Yes = Field(default=False, description="one copy for all")
+    operations: RequestRate | None = Field(
+        default=None, description="smallest reads that it serves"
+    )
 
 
 class ManyDevices(Block):
@@ -117,9 +153,13 @@ class Node(Declaration):
     nics: Annotated[tuple[ManyLinks, ...], Counted("link")] = Field(
         default=(), description="in all; shared out evenly to devices"
     )
+    storage_nics: Annotated[tuple[ManyLinks, ...], Counted("link")] = Field(
+        default=(), description="in all; beside `nics`, they carry no collectives"
+    )
     drives: Annotated[tuple[ManyTiers, ...], Counted("tier")] = Field(
         default=(), description="in all; shared out evenly to devices"
     )
+    storage: Bytes | None = Field(default=None, description="of its own drives together")
     host: Annotated[Host | None, Nested()] = Field(
         default=None, description="its processors and their memory"
     )
@@ -158,6 +198,10 @@ class Fabric(Block):
         default=1, description="of the spine; 1 is none"
     )
     hop: Seconds | None = Field(default=None, description="of one switch")
+    leaf: Positive | None = Field(
+        default=None, description="members below one leaf of a `tree`, which meet no spine"
+    )
+    dims: Numbers | None = Field(default=None, description="axes of a torus of its members")
 
 
 class Cluster(Declaration):

@@ -19,6 +19,7 @@ from kvdsl.spec.slots import (
     Bytes,
     Exact,
     Listed,
+    Maybe,
     Measured,
     Nested,
     Number,
@@ -115,7 +116,9 @@ class Algorithm(Block):
     )
     ranks: Numbers | None = Field(default=None, description="group sizes that it does, no others")
     least_ranks: Number = Field(default=2, description="the smallest group that it does")
-    peer: Yes = Field(default=False, description="devices must reach each other's memory")
+    peer: Maybe = Field(
+        default=None, description="only where devices reach each other's memory, or only where not"
+    )
     only: Yes = Field(default=False, description="on generations that `launch` names, no others")
     limit: Bytes | None = Field(default=None, description="the largest message that it takes")
     launch: Times = Field(description="until the first byte moves")

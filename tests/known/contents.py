@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from tests.known.published import PUBLISHED, SEEDS
+from tests.known.test_hardware import DEVICES, LINKS, NODES, TIERS
 from tests.known.test_hf_configs import CACHES, PARAMETERS
 from tests.known.test_hf_configs import WAITING as UNCOUNTED
 from tests.known.test_parameters import COUNTED
@@ -61,6 +62,13 @@ def readme() -> str:
             "`test_hf_configs.py`",
             f"{len(PARAMETERS)} configs by group of parameters, {len(CACHES)} by cache at 5 "
             f"lengths; {len(UNCOUNTED)} without a count",
+        ),
+        (
+            "`data/hardware.json`: figures of accelerators, machines, links, tiers and prices, "
+            "each with its source",
+            "`test_hardware.py`",
+            f"{len(DEVICES)} accelerators, {len(NODES)} machines, {len(LINKS)} links, "
+            f"{len(TIERS)} tiers; none left out",
         ),
         (
             "the two worked deployments of `specs/examples`",
