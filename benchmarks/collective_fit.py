@@ -21,7 +21,7 @@ import numpy as np
 from collective_rows import Row, catalog, read
 
 from kvdsl.pipeline import Quoter, quoter
-from kvdsl.planning.quotes import Question, Quote, quote
+from kvdsl.planning.quotes import Question, Quote, Refused, quote
 from kvdsl.spec.library import OTHER, Library
 
 SOFT = 0.15
@@ -56,7 +56,7 @@ def tied(
 ) -> Constant:
     """One value in several algorithms."""
     places = tuple((a, attribute, row, 1.0) for a in algorithms for row in rows)
-    return Constant(name, places, rows[0] if rows != ("",) else "")
+    return Constant(name, places)
 
 
 def by_generation(attribute: str, algorithms: Mapping[str, Sequence[str]]) -> list[Constant]:
@@ -87,22 +87,36 @@ def _in_table(row: Row, *libraries: str) -> bool:
     return row.library in libraries and not row.file.startswith("measured")
 
 
-def kernels(stack: str) -> Family:
-    both = ("one_shot", "two_shot")
+def kernels(stack: str, limit: int) -> Family:
+    singles = ("one_shot", "one_shot_pair")
+    both = (*singles, "two_shot")
     return Family(
         f"{stack} kernels",
         f"{stack}_kernels",
-        lambda r: (
-            _in_table(r, stack) and r.size <= 16 * 2**20 and r.ranks <= 8 and "bus" not in r.on
-        ),
+        lambda r: _in_table(r, stack) and r.size <= limit and not on_bus(r),
         (
             *by_generation("launch", {g: both for g in ("ampere", "hopper", "blackwell")}),
             Constant("step", (("two_shot", "step", "any", 1.0),)),
-            Constant("efficiency of one-shot", (("one_shot", "efficiency", "any", 1.0),)),
+            tied("efficiency of one-shot", singles, "efficiency", ("any",)),
             Constant("efficiency of two-shot", (("two_shot", "efficiency", "any", 1.0),)),
         ),
     )
 
+
+SHOTS = ("one_shot_pair", "one_shot_four", "one_shot", "two_shot")
+KERNELS = {g: SHOTS for g in ("ampere", "hopper", "blackwell")}
+VLLM = Family(
+    "vllm kernels",
+    "vllm_kernels",
+    lambda r: _in_table(r, "vllm") and r.size < 8 * 2**20 and not on_bus(r),
+    (
+        *by_generation("launch", KERNELS),
+        *by_generation("step", {g: ("two_shot",) for g in KERNELS}),
+        *by_generation("efficiency", {g: ("one_shot_four", "one_shot") for g in KERNELS}),
+        *by_generation("efficiency", {g: ("one_shot_pair",) for g in KERNELS}),
+        *by_generation("efficiency", {g: ("two_shot",) for g in KERNELS}),
+    ),
+)
 
 FAMILIES = (
     Family(
@@ -123,7 +137,7 @@ FAMILIES = (
     Family(
         "NCCL over PCIe",
         "nccl",
-        lambda r: _in_table(r, "nccl") and on_bus(r),
+        lambda r: _in_table(r, "nccl") and on_bus(r) and "l40" not in r.hardware,
         (
             tied(
                 "launch", ("bus_pair", "bus_ring", "bus_pairwise"), "launch", ("blackwell", OTHER)
@@ -133,7 +147,19 @@ FAMILIES = (
             tied("efficiency", ("bus_ring", "bus_pairwise"), "efficiency", ("any",)),
         ),
     ),
-    *(kernels(stack) for stack in ("vllm", "sglang", "tensorrt_llm")),
+    Family(
+        "NCCL through a host",
+        "nccl",
+        lambda r: _in_table(r, "nccl") and "l40" in r.hardware,
+        (
+            tied("launch", ("through_host", "pairwise_through_host"), "launch", ("any",)),
+            tied("step", ("through_host", "pairwise_through_host"), "step", ("any",)),
+            tied("efficiency", ("through_host", "pairwise_through_host"), "efficiency", ("any",)),
+        ),
+    ),
+    VLLM,
+    kernels("sglang", 16 * 2**20),
+    kernels("tensorrt_llm", 8 * 2**20),
     Family(
         "NCCL over several nodes",
         "nccl",
@@ -180,6 +206,15 @@ FAMILIES = (
             tied("efficiency", ("normal_dispatch", "normal_combine"), "efficiency", ("any",)),
             tied("sm_rate of dispatch", ("normal_dispatch",), "sm_rate"),
             tied("sm_rate of combine", ("normal_combine",), "sm_rate"),
+        ),
+    ),
+    Family(
+        "DeepEP normal, wide",
+        "deepep",
+        lambda r: _in_table(r, "deepep normal") and r.nodes > 4,
+        (
+            tied("network_efficiency of dispatch", ("normal_dispatch_wide",), "network_efficiency"),
+            tied("network_efficiency of combine", ("normal_combine_wide",), "network_efficiency"),
         ),
     ),
     Family(
@@ -349,9 +384,10 @@ def summary(title: str, ratios: np.ndarray, inside: np.ndarray | None = None) ->
 
 
 def report(family: Family) -> None:
-    bench = Bench(family.rows)
     library, _ = catalog()[0].declaration(f"libraries.{family.library}")
     assert isinstance(library, Library)
+    family = replace(family, rows=answered(family.rows, library))
+    bench = Bench(family.rows)
     constants = [
         c
         for c in family.constants
@@ -396,6 +432,19 @@ def left_out(
         ratios.append(ratio)
         insides.append(inside)
     print(summary(f"each {word} left out", np.concatenate(ratios), np.concatenate(insides)))
+
+
+def answered(rows: Sequence[Row], library: Library) -> list[Row]:
+    """Rows that the library takes."""
+    kept: list[Row] = []
+    bench = Bench(rows)
+    for indices in bench.groups:
+        try:
+            Bench([rows[i] for i in indices]).quotes(library)
+        except Refused:
+            continue
+        kept += [rows[i] for i in indices]
+    return kept
 
 
 def main(arguments: Sequence[str]) -> int:

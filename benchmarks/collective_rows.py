@@ -65,13 +65,13 @@ def device_named(text: str) -> str:
     """The catalog's device that shares most words with a name; empty if none shares the first."""
     _, held = catalog()
     asked = [word for part in words(text) for word in part.split("_")]
-    best, most = "", (0, 0.0)
+    best, most = "", (0, 0, "")
     for name in held.names("devices"):
         have = name.split("_")
         if have[0] != asked[0] and not asked[0].startswith(have[0] + "-"):
             continue
         common = len(set(have) & set(asked))
-        key = (common, -len(set(have) - set(asked)))
+        key = (common, -len(set(have) - set(asked)), name)
         if best == "" or key > most:
             best, most = name, key
     return best
@@ -120,17 +120,16 @@ def fabric_link(text: str, rate: float) -> str:
     """The catalog's link that an interconnect's words name, of this rate in bytes a second; empty
     if there is none."""
     resolver, held = catalog()
-    asked = set(re.findall(r"[a-z]+|\d+", text.lower()))
+    asked = set(re.findall(r"efa|[a-z]+|\d+", text.lower().replace("efav", "efa v")))
+    best, most = "", -1
     for name in held.names("links"):
         have = [w for part in name.split("_") for w in re.findall(r"[a-z]+|\d+", part)]
         spec, _ = resolver.declaration(f"links.{name}")
         if not isinstance(spec, Link) or abs(float(spec.bandwidth) / rate - 1) > 0.01:
             continue
-        if have[0] in asked and all(w in asked for w in have if not w.isdigit()):
-            return f"links.{name}"
-        if {"infiniband"} & set(have) & asked:
-            return f"links.{name}"
-    return ""
+        if have[0] in asked and len(asked & set(have)) > most:
+            best, most = f"links.{name}", len(asked & set(have))
+    return best
 
 
 def placed(row: Row, device: str, interconnect: str) -> Row:
@@ -213,8 +212,8 @@ def _kernels(r: Record) -> Iterator[Row]:
         float(r["message_bytes"]), float(r["latency_us"]), "",
         libraries=(f"libraries.{stack}_kernels",),
     )  # fmt: skip
-    if eager:
-        row = replace(row, why="timed eagerly: the host's launch is in it, and no host is stated")
+    if eager and not row.why:
+        row = replace(row, why=EAGER)
     yield row
 
 
@@ -250,6 +249,7 @@ def _host_timed(r: Record) -> Iterator[Row]:
     )
 
 
+EAGER = "timed eagerly: the host's launch is in it, and no host is stated"
 COLLECTIVES = {
     "all_reduce": "all_reduce",
     "all_gather": "all_gather",
@@ -293,6 +293,8 @@ def _collected(r: Record) -> Iterator[Row]:
     row = _asked(
         r["hardware"], kind, library, ranks, nodes, size, time, r["interconnect"], libraries=names
     )
+    if "eager" in library:
+        row = replace(row, why=EAGER)
     if r["collective"] == "kv_transfer":
         row = _transfer(row, r["interconnect"])
     if kind not in COLLECTIVES.values():
@@ -310,7 +312,7 @@ def _transfer(row: Row, interconnect: str) -> Row:
         return row
     return replace(
         row,
-        question=replace(asked, ranks=row.nodes, nodes=row.nodes, size=row.size / each),
+        question=replace(asked, size=row.size / each),
     )
 
 

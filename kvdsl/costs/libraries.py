@@ -51,13 +51,16 @@ def _grounds(algorithm: Algorithm, route: Route, message: Message) -> Iterator[t
     bad = route.inner > 1 and route.ground not in algorithm.over
     yield bad, f"does not run over a {route.ground}"
     yield (
-        not _agrees(algorithm.machines, route.machines),
-        f"runs {_where(algorithm.machines)} of one node",
+        not _agrees(algorithm.machines, max(1, route.machines // route.domains)),
+        f"runs in domains {_where(algorithm.machines)} one node",
     )
     yield (
         not _agrees(algorithm.domains, route.domains),
-        f"runs {_where(algorithm.domains)} of one scale-up domain",
+        f"runs {_where(algorithm.domains)} one scale-up domain",
     )
+    most = algorithm.most_domains
+    yield most is not None and route.domains > most, f"is not for more than {most} domains"
+    yield route.domains < algorithm.least_domains, "is for more domains"
     yield algorithm.way == "in_switch" and not route.in_switch, "needs a switch that reduces"
     yield (
         algorithm.peer is True and route.peer is False,
@@ -76,7 +79,7 @@ def _agrees(wanted: str, count: int) -> bool:
 
 
 def _where(wanted: str) -> str:
-    return "inside" if wanted == "one" else "across the borders"
+    return "inside" if wanted == "one" else "beyond"
 
 
 def price(libraries: Sequence[Library], route: Route, message: Message) -> Price | None:

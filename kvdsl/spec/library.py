@@ -24,6 +24,7 @@ from kvdsl.spec.slots import (
     Nested,
     Number,
     Numbers,
+    Positive,
     Ratio,
     Referred,
     Seconds,
@@ -109,11 +110,13 @@ class Algorithm(Block):
         default=("switch",), description="shapes that its ranks may be joined by"
     )
     machines: Annotated[Literal["one", "several", "any"], Word(("one", "several", "any"))] = Field(
-        default="any", description="over how many nodes its ranks may stand"
+        default="any", description="over how many nodes a domain of its ranks may lie"
     )
     domains: Annotated[Literal["one", "several", "any"], Word(("one", "several", "any"))] = Field(
         default="one", description="over how many scale-up domains"
     )
+    least_domains: Number = Field(default=1, description="the fewest domains that it is for")
+    most_domains: Positive | None = Field(default=None, description="the most domains")
     ranks: Numbers | None = Field(default=None, description="group sizes that it does, no others")
     least_ranks: Number = Field(default=2, description="the smallest group that it does")
     peer: Maybe = Field(
@@ -146,9 +149,6 @@ class Algorithm(Block):
     )
     payload: Annotated[Format | None, Referred(("format",))] = Field(
         default=None, description="of a token on the wire, if not that of activations"
-    )
-    host: Times = Field(
-        default_factory=dict, description="more, where no graph is replayed: the host's launch"
     )
     band: Annotated[Band | None, Nested()] = Field(
         default=None, description="where its constants are fitted"
