@@ -95,7 +95,7 @@ def kernels(stack: str, limit: int) -> Family:
         f"{stack}_kernels",
         lambda r: _in_table(r, stack) and r.size <= limit and not on_bus(r),
         (
-            *by_generation("launch", {g: both for g in ("ampere", "hopper", "blackwell")}),
+            *by_generation("launch", dict.fromkeys(("ampere", "hopper", "blackwell"), both)),
             Constant("step", (("two_shot", "step", "any", 1.0),)),
             tied("efficiency of one-shot", singles, "efficiency", ("any",)),
             Constant("efficiency of two-shot", (("two_shot", "efficiency", "any", 1.0),)),
@@ -104,17 +104,17 @@ def kernels(stack: str, limit: int) -> Family:
 
 
 SHOTS = ("one_shot_pair", "one_shot_four", "one_shot", "two_shot")
-KERNELS = {g: SHOTS for g in ("ampere", "hopper", "blackwell")}
+KERNELS = dict.fromkeys(("ampere", "hopper", "blackwell"), SHOTS)
 VLLM = Family(
     "vllm kernels",
     "vllm_kernels",
     lambda r: _in_table(r, "vllm") and r.size < 8 * 2**20 and not on_bus(r),
     (
         *by_generation("launch", KERNELS),
-        *by_generation("step", {g: ("two_shot",) for g in KERNELS}),
-        *by_generation("efficiency", {g: ("one_shot_four", "one_shot") for g in KERNELS}),
-        *by_generation("efficiency", {g: ("one_shot_pair",) for g in KERNELS}),
-        *by_generation("efficiency", {g: ("two_shot",) for g in KERNELS}),
+        *by_generation("step", dict.fromkeys(KERNELS, ("two_shot",))),
+        *by_generation("efficiency", dict.fromkeys(KERNELS, ("one_shot_four", "one_shot"))),
+        *by_generation("efficiency", dict.fromkeys(KERNELS, ("one_shot_pair",))),
+        *by_generation("efficiency", dict.fromkeys(KERNELS, ("two_shot",))),
     ),
 )
 

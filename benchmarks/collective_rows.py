@@ -17,8 +17,8 @@ from pathlib import Path
 from kvdsl.pipeline import quoter
 from kvdsl.planning.quotes import Question
 from kvdsl.project.catalog import Catalog
-from kvdsl.resolve.resolver import Resolver
 from kvdsl.project.loader import load_text
+from kvdsl.resolve.resolver import Resolver
 from kvdsl.spec.hardware import Device, Link, Node, Rack
 
 Record = Mapping[str, str]
@@ -96,8 +96,8 @@ def homes(device: str) -> tuple[tuple[str, int, bool], ...]:
             else:
                 continue
             if (
-                kinds == {f"devices.{device}"}
-                and spec.scale_up is not None
+                (kinds == {f"devices.{device}"}
+                and spec.scale_up is not None)
                 or (
                     kinds == {f"devices.{device}"}
                     and isinstance(spec, Node)
@@ -182,6 +182,17 @@ def _clustered(row: Row, inner: tuple[str, int, bool], count: int, interconnect:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where and how long a row was measured."""
+
+    hardware: str
+    ranks: int
+    nodes: int
+    micros: float
+    interconnect: str = ""
+
+
 # --- files ----------------------------------------------------------------------------------------
 
 
@@ -200,53 +211,42 @@ def read(path: Path) -> Iterator[Row]:
 
 def _nccl(r: Record) -> Iterator[Row]:
     kind = {"alltoall": "all_to_all"}.get(r["op"], r["op"])
-    ranks, size = int(r["num_gpus"]), float(r["message_bytes"])
-    yield _asked(r["system"], kind, "nccl", ranks, 1, size, float(r["latency_us"]), "")
+    site = Site(r["system"], int(r["num_gpus"]), 1, float(r["latency_us"]))
+    yield _asked(site, kind, "nccl", float(r["message_bytes"]))
 
 
 def _kernels(r: Record) -> Iterator[Row]:
     stack = {"trtllm": "tensorrt_llm"}.get(r["stack"], r["stack"])
     eager = r["mode"].endswith("eager")
-    row = _asked(
-        r["system"], "all_reduce", f"{stack}{' eager' if eager else ''}", int(r["num_gpus"]), 1,
-        float(r["message_bytes"]), float(r["latency_us"]), "",
-        libraries=(f"libraries.{stack}_kernels",),
-    )  # fmt: skip
-    if eager and not row.why:
-        row = replace(row, why=EAGER)
-    yield row
+    site = Site(r["system"], int(r["num_gpus"]), 1, float(r["latency_us"]))
+    name, library = f"{stack}{' eager' if eager else ''}", f"libraries.{stack}_kernels"
+    row = _asked(site, "all_reduce", name, float(r["message_bytes"]), (library,))
+    yield replace(row, why=EAGER) if eager and not row.why else row
 
 
 def _deepep_low(r: Record) -> Iterator[Row]:
+    nodes = int(r["node_num"])
     for phase in ("dispatch", "combine"):
-        yield _moe(
-            r["system"], phase, "deepep low latency", "deepep_low_latency", 8 * int(r["node_num"]),
-            int(r["node_num"]), float(r[f"{phase}_avg_t_us"]), r,
-        )  # fmt: skip
+        site = Site(r["system"], 8 * nodes, nodes, float(r[f"{phase}_avg_t_us"]))
+        yield _moe(site, phase, "deepep low latency", "deepep_low_latency", r)
 
 
 def _deepep_normal(r: Record) -> Iterator[Row]:
+    nodes = int(r["node_num"])
     for phase in ("dispatch", "combine"):
-        time = float(r[f"{phase}_transmit_us"])  # the notification is awaited apart
-        row = _moe(
-            r["system"], phase, "deepep normal", "deepep_normal", 8 * int(r["node_num"]),
-            int(r["node_num"]), time, r,
-        )  # fmt: skip
+        # The notification is awaited apart.
+        site = Site(r["system"], 8 * nodes, nodes, float(r[f"{phase}_transmit_us"]))
+        row = _moe(site, phase, "deepep normal", "deepep_normal", r)
         if row.question is not None:
             row = replace(row, question=replace(row.question, sms=int(float(r[f"{phase}_sms"]))))
         yield row
 
 
 def _host_timed(r: Record) -> Iterator[Row]:
-    row = _moe(
-        r["system"], r["phase"], r["comm_backend"], "", int(r["ep_size"]), int(r["node_num"]),
-        float(r["latency_us"]), r,
-    )  # fmt: skip
-    yield replace(
-        row,
-        question=None,
-        why="timed from the host through an engine's wrapper, its dispatch format not stated",
-    )
+    site = Site(r["system"], int(r["ep_size"]), int(r["node_num"]), float(r["latency_us"]))
+    row = _moe(site, r["phase"], r["comm_backend"], "", r)
+    why = "timed from the host through an engine's wrapper, its dispatch format not stated"
+    yield replace(row, question=None, why=why)
 
 
 EAGER = "timed eagerly: the host's launch is in it, and no host is stated"
@@ -268,52 +268,44 @@ def _collected(r: Record) -> Iterator[Row]:
     kind = COLLECTIVES.get(r["collective"], r["collective"])
     ranks, nodes = int(r["n_ranks"] or 0), int(r["n_nodes"] or 1)
     size = float(r["bytes"] or 0)
-    time = float(r["latency_us"] or 0)
-    if not time and size and r["algbw_gbs"]:
-        time = size / float(r["algbw_gbs"]) / 1e3
+    micros = float(r["latency_us"] or 0)
+    if not micros and size and r["algbw_gbs"]:
+        micros = size / float(r["algbw_gbs"]) / 1e3
     library, names, backend = _implementation(r["impl"])
-    tokens = re.search(r"(\d+) tokens/rank, hidden (\d+), topk (\d+)", r["notes"])
     if kind in ("dispatch", "combine"):
-        found = tokens.groups() if tokens else ("0", "0", "1")
-        record = {"num_token": found[0], "hidden_size": found[1], "num_topk": found[2]}
-        row = _moe(
-            r["hardware"],
-            kind,
-            library,
-            backend,
-            ranks or 8,
-            nodes,
-            time,
-            record,
-            r["interconnect"],
-        )
-        row = replace(row, libraries=names)
-        yield replace(row, why=row.why or "" if tokens else "its tokens are not stated")
+        site = Site(r["hardware"], ranks or 8, nodes, micros, r["interconnect"])
+        yield _noted(site, kind, library, backend, r["notes"], names)
         return
-    row = _asked(
-        r["hardware"], kind, library, ranks, nodes, size, time, r["interconnect"], libraries=names
-    )
-    if "eager" in library:
-        row = replace(row, why=EAGER)
+    site = Site(r["hardware"], ranks, nodes, micros, r["interconnect"])
+    row = _asked(site, kind, library, size, names)
     if r["collective"] == "kv_transfer":
-        row = _transfer(row, r["interconnect"])
+        row = _transfer(row)
     if kind not in COLLECTIVES.values():
         row = replace(row, why=f"no collective: {r['collective']}")
-    elif not size or not time:
+    elif not size or not micros:
         row = replace(row, why="a rate without a size")
+    elif "eager" in library:
+        row = replace(row, why=EAGER)
     yield row
 
 
-def _transfer(row: Row, interconnect: str) -> Row:
+def _noted(
+    site: Site, kind: str, library: str, backend: str, notes: str, names: tuple[str, ...]
+) -> Row:
+    """Expert exchanges, whose tokens stand in the notes."""
+    tokens = re.search(r"(\d+) tokens/rank, hidden (\d+), topk (\d+)", notes)
+    found = tokens.groups() if tokens else ("0", "0", "1")
+    record = {"num_token": found[0], "hidden_size": found[1], "num_topk": found[2]}
+    row = replace(_moe(site, kind, library, backend, record), libraries=names)
+    return row if tokens else replace(row, why="its tokens are not stated")
+
+
+def _transfer(row: Row) -> Row:
     """All NICs of one node to another: each device sends its part."""
-    each = row.ranks // row.nodes
-    asked = row.question
+    each, asked = row.ranks // row.nodes, row.question
     if asked is None or not each:
         return row
-    return replace(
-        row,
-        question=replace(asked, size=row.size / each),
-    )
+    return replace(row, question=replace(asked, size=row.size / each))
 
 
 def _implementation(text: str) -> tuple[str, tuple[str, ...], str]:
@@ -335,20 +327,27 @@ def _implementation(text: str) -> tuple[str, tuple[str, ...], str]:
 
 
 def _asked(
-    hardware: str, kind: str, library: str, ranks: int, nodes: int, size: float, micros: float,
-    interconnect: str, libraries: tuple[str, ...] = (),
-) -> Row:  # fmt: skip
-    device = device_named(hardware)
+    site: Site, kind: str, library: str, size: float, libraries: tuple[str, ...] = ()
+) -> Row:
+    device = device_named(site.hardware)
     row = Row(
-        "", hardware, generation(device) if device else "unknown", kind, library, ranks, nodes,
-        size, micros / 1e6, libraries=_with_own(device, libraries),
-        question=Question(kind, ranks, size, nodes if nodes > 1 else 0),
-    )  # fmt: skip
+        file="",
+        hardware=site.hardware,
+        group=generation(device) if device else "unknown",
+        collective=kind,
+        library=library,
+        ranks=site.ranks,
+        nodes=site.nodes,
+        size=size,
+        seconds=site.micros / 1e6,
+        libraries=_with_own(device, libraries),
+        question=Question(kind, site.ranks, size, site.nodes if site.nodes > 1 else 0),
+    )
     if not device:
-        return replace(row, why=f"the catalog has no device like {hardware}")
-    if not micros:
+        return replace(row, why=f"the catalog has no device like {site.hardware}")
+    if not site.micros:
         return replace(row, why="no time")
-    return placed(row, device, interconnect)
+    return placed(row, device, site.interconnect)
 
 
 @cache
@@ -359,13 +358,10 @@ def _with_own(device: str, libraries: tuple[str, ...]) -> tuple[str, ...]:
     return (*libraries, own) if libraries and own else libraries
 
 
-def _moe(
-    hardware: str, kind: str, library: str, backend: str, ranks: int, nodes: int, micros: float,
-    r: Record, interconnect: str = "",
-) -> Row:  # fmt: skip
+def _moe(site: Site, kind: str, library: str, backend: str, r: Record) -> Row:
     tokens = int(r.get("num_token") or r.get("num_tokens") or 0)
     width, copies = int(r["hidden_size"]), int(r.get("num_topk") or r.get("topk") or 1)
-    row = _asked(hardware, kind, library, ranks, nodes, tokens * width * 2.0, micros, interconnect)
+    row = _asked(site, kind, library, tokens * width * 2.0)
     asked = row.question
     if asked is None:
         return row

@@ -217,6 +217,11 @@ def quoter(text: str = "kvspec 1\n", name: str = "<text>") -> Quoter:
     return Quoter(Resolver(load_text(text, name)))
 
 
+def quoter_of(path: str) -> Quoter:
+    """Answers for collectives on hardware that a file declares or imports."""
+    return Quoter(Resolver(load(path)))
+
+
 class Quoter:
     """Collectives on hardware by name, each declaration read once."""
 

@@ -186,6 +186,12 @@ class CollectiveRow:
     all: Quantity
     why: str
     term: Term
+    algorithm: str = ""
+    basis: str = "ideal"
+    """What its constants are: fitted, borrowed, default, or ideal where it has none."""
+    low: Quantity | None = None
+    high: Quantity | None = None
+    """What a measurement of one may say; None with ideal times."""
 
 
 @dataclass(frozen=True, slots=True)

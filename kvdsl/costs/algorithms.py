@@ -125,7 +125,7 @@ def share_inside(algorithm: Algorithm, message: Message, route: Route) -> Fracti
         case "one_shot":
             return Fraction(g - 1)
         case "pairwise":
-            return Fraction(g - 1, n)
+            return Fraction(g - 1, n) * Fraction(route.hops)
         case "gather":
             return Fraction(n * (g - 1), g)
         case "per_expert":

@@ -25,7 +25,7 @@ from kvdsl.formulas import Formula, Term, assumed, formula, least
 from kvdsl.placement.exchanges import Exchange, Group
 from kvdsl.placement.placement import Placement
 from kvdsl.placement.subject import Subject
-from kvdsl.placement.topology import Join
+from kvdsl.placement.topology import Join, Level
 from kvdsl.units import BYTES, TIME, tidy
 
 Number = int | Fraction | float
@@ -229,26 +229,17 @@ def _alpha(group: Group) -> Term:
 def _beta(placement: Placement, exchange: Exchange, group: Group) -> Term:
     """The bandwidth that a rank has on the slowest level. A ring leaves a node once, over all the
     links of the group's ranks there; in a pairwise exchange each rank has its own alone."""
-    join = _join(group)
-    links = join.share * (group.size - 1 if join.shape == "mesh" else 1)
-    if not join.fast and exchange.kind in RINGS:
-        links *= Fraction(group.size, group.reach.nodes)
-    wide = _over(placement.subject, join, links)
-    inner = None if join.fast else _inner_join(placement, group)
-    if inner is None:
-        return wide
-    return least("bandwidth of a rank", [wide, _over(placement.subject, inner, inner.share)])
+    found = []
+    for level in group.reach.levels:
+        around = level.join.kind == "fabric" and exchange.kind in RINGS
+        links = level.links * (level.in_part if around else 1)
+        found.append(_over(placement.subject, level, links))
+    return found[0] if len(found) == 1 else least("bandwidth of a rank", found)
 
 
-def _over(subject: Subject, join: Join, links: Fraction) -> Term:
-    """The bandwidth of so many links of a join; their efficiency is 1 in an ideal plan."""
+def _over(subject: Subject, level: Level, links: Fraction) -> Term:
+    """The bandwidth of so many links of a level; their efficiency is 1 in an ideal plan."""
     ideal = fixed("efficiency", Fraction(1), "time = ideal") if subject.ideal else None
-    return bandwidth(join, links, subject.place("on"), ideal)
-
-
-def _inner_join(placement: Placement, group: Group) -> Join | None:
-    """The scale-up domain that the group's first rank stands in."""
-    for unit, _ in reversed(placement.subject.topology.path(group.places[0])):
-        if unit.join is not None and unit.join.fast:
-            return unit.join
-    return None
+    return bandwidth(
+        level.join, links, subject.place("on"), ideal, level.oversubscription, level.note
+    )

@@ -51,6 +51,8 @@ class Route:
     hop: Term | None
     in_switch: bool
     peer: bool | None
+    hops: float = 1.0
+    """Links that a byte passes on average inside a domain, between any two ranks."""
 
 
 def route(
@@ -80,7 +82,16 @@ def route(
         hop=None if slow is None else _hop(slow.join),
         in_switch=inside is not None and bool(inside.join.link.in_switch),
         peer=True if inside is None or inside.join.fast else inside.peer_access,
+        hops=1.0 if inside is None else _hops(inside),
     )
+
+
+def _hops(level: Level) -> float:
+    """On a ring of n a quarter of it, on a torus a quarter of each axis, taken as equally long."""
+    if level.shape not in ("ring", "torus"):
+        return 1.0
+    axes = len(level.join.dims) or 1
+    return max(1.0, axes * level.ranks ** (1 / axes) / 4)
 
 
 def _network(topology: Topology, level: Level, place: int, at: Span | None, *, alone: bool) -> Term:
@@ -104,7 +115,7 @@ def bandwidth(
     oversubscription: Fraction | None = None,
     note: str | None = None,
 ) -> Term:
-    """What so many links of a join carry. Raises nothing: what is not said is assumed, and noted."""
+    """What so many links of a join carry; what the hardware does not say is assumed, and noted."""
     link, said = join.link, join.note if note is None else note
     many = Term("links that it can use", links, basis="spec", span=at)
     if said:

@@ -48,9 +48,11 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """Seconds, a number or an array; `low` and `high` bound a measurement; `basis` says whether
-    the constants are fitted, borrowed or default."""
+    """`size` is what was asked in bytes. Times are seconds, a number or an array; `low` and `high`
+    bound a measurement; `basis` says whether the constants are fitted, borrowed or default."""
 
+    size: Any
+    ranks: int
     time: Any
     low: Any
     high: Any
@@ -75,7 +77,7 @@ def quote(hardware: Declaration, libraries: Sequence[Library], asked: Question) 
     found = price(chosen, way, message)
     if found is None:
         raise Refused("; ".join(reasons(chosen, way, message)))
-    return _quoted(found, way)
+    return _quoted(found, way, message.size.value)
 
 
 def _own(device: Device) -> tuple[Library, ...]:
@@ -129,9 +131,11 @@ def _message(asked: Question) -> Message:
     )
 
 
-def _quoted(found: Price, way: Route) -> Quote:
+def _quoted(found: Price, way: Route, size: Any) -> Quote:
     names = tuple(dict.fromkeys(t.algorithm.name for t in found.chosen))
     return Quote(
+        size,
+        way.ranks,
         found.time.value,
         found.low,
         found.high,

@@ -157,6 +157,10 @@ def _row(pool: str, phase: str, cost: CollectiveCost) -> CollectiveRow:
         cost.all.quantity,
         exchange.why,
         cost.all,
+        cost.algorithm,
+        cost.basis,
+        None if cost.basis == "ideal" else Quantity(float(cost.low), TIME),
+        None if cost.basis == "ideal" else Quantity(float(cost.high), TIME),
     )
 
 

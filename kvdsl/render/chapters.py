@@ -13,7 +13,6 @@ from types import MappingProxyType
 from kvdsl.diagnostics import Severity
 from kvdsl.plan import (
     Chart,
-    CollectiveRow,
     Column,
     Entry,
     Finding,
@@ -204,11 +203,13 @@ class Chapter:
             return _charts(self.plan, *(("cost",) if section == "cost" else _HOMED[5:8]))
         return _time_charts(self.plan)
 
-    def algorithm(self, row: CollectiveRow) -> str:
-        """The formula that gives the time of one: below the one that multiplies it by a count."""
-        terms = (row.term, *row.term.inputs)
-        names = [term.formula.name for term in terms if term.formula is not None]
-        return names[-1] if names else ""
+    def algorithms(self, both: Traffic) -> str:
+        """How it is done in either phase, and what its constants are unless they are fitted or
+        there are none."""
+        rows = [row for row in (both.decode, both.prefill) if row is not None]
+        names = " or ".join(dict.fromkeys(row.algorithm for row in rows))
+        known = all(row.basis in ("ideal", "fitted") for row in rows)
+        return names + ("" if known else f", {rows[0].basis} constants")
 
     def picture(self, number: int, title: str) -> str:
         return placement(f"{self.prefix}picture-{number}", title, self.plan.pictures[number])

@@ -166,7 +166,11 @@ def _collective(row: CollectiveRow) -> Json:
         "stage": row.stage,
         "count": row.count,
         "size": quantity(row.size),
+        "algorithm": row.algorithm,
+        "constants": row.basis,
         "once": quantity(row.once),
+        "low": maybe(row.low),
+        "high": maybe(row.high),
         "all": quantity(row.all),
         "why": row.why,
     }
