@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kvdsl.placement.joins import Join, Unit, unit_of
-from kvdsl.placement.levels import Level, Stop, levels, reach_depth
+from kvdsl.placement.levels import Level, Stop, join_among, levels, reach_depth
 from kvdsl.spec.hardware import Device, Pick, Selection
 
 __all__ = ["Join", "Level", "Reach", "Step", "Topology", "Unit", "topology", "units_of"]
@@ -128,7 +128,8 @@ class Topology:
         nodes = 1 if whole else len({_until(path, "node") for path in paths})
         domains = len({_fast_domain(self.root, path) for path in paths})
         crossed = levels(self.root, trails, [self.in_root(place) for place in places])
-        return Reach(unit.kind, unit.title, unit.join, nodes, domains, crossed)
+        join = None if unit.join is None else join_among(unit.join, trails)
+        return Reach(unit.kind, unit.title, join, nodes, domains, crossed)
 
     @property
     def uniform(self) -> bool:

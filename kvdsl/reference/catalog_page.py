@@ -34,6 +34,7 @@ from kvdsl.spec.model import Model
 from kvdsl.units import (
     BYTE_RATE,
     BYTES,
+    MONEY_RATE,
     POWER,
     TIME,
     WORK_RATE,
@@ -125,10 +126,14 @@ def _device(entry: Declaration) -> Row:
     assert isinstance(entry, Device)
     peaks = [f"{word} {_figure(peak, WORK_RATE)}" for word, peak in entry.compute.items()]
     return (
+        entry.generation or "-",
         _figure(entry.memory, BYTES),
+        _figure(entry.reported, BYTES),
         _figure(entry.bandwidth, BYTE_RATE),
         ", ".join(peaks) or "-",
+        _many(entry.ports),
         _figure(entry.power, POWER),
+        _figure(entry.price, MONEY_RATE),
     )
 
 
@@ -136,7 +141,14 @@ def _link(entry: Declaration) -> Row:
     assert isinstance(entry, Link)
     said = "efficiency" in entry.origins
     efficiency = f"{grouped(entry.efficiency * 100)} %" if said else "-"
-    return _figure(entry.bandwidth, BYTE_RATE), _figure(entry.latency, TIME), efficiency
+    reduces = {True: "yes", False: "no", None: "-"}[entry.in_switch]
+    return (
+        _figure(entry.bandwidth, BYTE_RATE),
+        _figure(entry.latency, TIME),
+        _figure(entry.step, TIME),
+        reduces,
+        efficiency,
+    )
 
 
 def _many(runs: tuple[ManyDevices | ManyLinks | ManyNodes | ManyRacks, ...]) -> str:
@@ -148,7 +160,10 @@ def _short(entry: Declaration) -> str:
 
 
 def _joined(domain: Domain | None) -> str:
-    return "-" if domain is None else f"{_short(domain.link)}, {domain.shape}"
+    if domain is None:
+        return "-"
+    dims = " x ".join(map(str, domain.dims or ()))
+    return f"{_short(domain.link)}, {domain.shape} {dims}".rstrip()
 
 
 def _node(entry: Declaration) -> Row:
@@ -208,8 +223,29 @@ TABLES: dict[str, Table] = {
         ("parameters", "active", "layers", "parts", "KV cache", "longest context (tok)"),
         _model,
     ),
-    "devices": (("memory", "bandwidth", "dense peaks", "power"), _device),
-    "links": (("bandwidth, one way", "latency", "efficiency"), _link),
+    "devices": (
+        (
+            "generation",
+            "memory, as sold",
+            "as reported",
+            "bandwidth",
+            "dense peaks",
+            "links",
+            "power",
+            "price",
+        ),
+        _device,
+    ),
+    "links": (
+        (
+            "bandwidth, one way",
+            "latency",
+            "step of a collective",
+            "reduces in switch",
+            "efficiency",
+        ),
+        _link,
+    ),
     "nodes": (("devices", "scale-up", "NICs", "host memory"), _node),
     "racks": (("nodes", "scale-up"), _rack),
     "clusters": (("of", "fabric"), _cluster),

@@ -172,6 +172,23 @@ def _shape(context: Context, name: str, domain: Domain, devices: int, nodes: int
     return False
 
 
+def fabric_whole(context: Context, cluster: Cluster) -> bool:
+    """Whether the `dims` of a fabric that is a torus count the cluster's members."""
+    fabric = cluster.fabric
+    members: tuple[_Many, ...] = (*cluster.nodes, *cluster.racks, *cluster.clusters)
+    if fabric is None or fabric.shape != "torus" or fabric.dims is None:
+        return True
+    given, there = prod(fabric.dims), sum(many.count for many in members)
+    if given == there:
+        return True
+    axes = " x ".join(str(axis) for axis in fabric.dims)
+    reason = f"this torus has {axes} = {given:,} places, and the cluster joins {there:,}"
+    way = "the product of `dims` is the number of nodes, racks and clusters that stand in it"
+    assert fabric.at is not None
+    context.tell(IncompleteShape(fabric.at, f"{reason} (`fabric`)", way))
+    return False
+
+
 _LEVELS = ("devices", "nodes", "racks", "clusters")
 
 

@@ -83,7 +83,12 @@ class Link(Declaration):
 
 
 class Domain(Block):
-    """Devices that talk over one kind of link."""
+    """Devices that talk over one kind of link. Two devices talk over the smallest domain that holds
+    both. `switch`: any pair at the full link. `mesh`: one link a pair, so that a rank has one to
+    each other rank of its group. `ring`, `torus`: one link each way an axis; a group that goes
+    round an axis has both, one that lies on a part of it one. `pairs`: groups of `size` neighbours.
+    `bus`: through the host. The last of `dims` runs fastest; they count all devices, or in a rack
+    its nodes, which are then joined device by device."""
 
     link: Annotated[Link, Referred(("link",))] = Field(description="what joins them")
     shape: Annotated[Shape, Word(SHAPES)] = Field(default="switch", description="how it joins them")
@@ -184,7 +189,10 @@ class ManyRacks(Block):
 
 
 class Fabric(Block):
-    """What joins nodes, racks or clusters."""
+    """What joins nodes, racks or clusters. `switch`: any pair of NICs at the full link. `rail`: NIC
+    k of all nodes in switch k; other pairs cross the spine. `tree`: leaf switches below a spine.
+    `ring`, `torus`, `mesh`: the NICs of a node are shared out over the links of the shape, and a
+    group has those that lead to its nodes. What crosses the spine meets the oversubscription."""
 
     link: Annotated[Link, Referred(("link",))] = Field(description="of a NIC into it")
     shape: Annotated[FabricShape, Word(FABRIC_SHAPES)] = Field(
