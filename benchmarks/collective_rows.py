@@ -95,14 +95,8 @@ def homes(device: str) -> tuple[tuple[str, int, bool], ...]:
                 count = sum(d.count for d in spec.devices)
             else:
                 continue
-            if (
-                (kinds == {f"devices.{device}"}
-                and spec.scale_up is not None)
-                or (
-                    kinds == {f"devices.{device}"}
-                    and isinstance(spec, Node)
-                    and spec.host is not None
-                )
+            if (kinds == {f"devices.{device}"} and spec.scale_up is not None) or (
+                kinds == {f"devices.{device}"} and isinstance(spec, Node) and spec.host is not None
             ):
                 found.append((f"{plural}.{name}", count, isinstance(spec, Rack)))
     plain = lambda name: (not re.search(r"\.(hgx|oam)_", name), len(name), name)  # noqa: E731
@@ -354,7 +348,7 @@ def _asked(
 def _with_own(device: str, libraries: tuple[str, ...]) -> tuple[str, ...]:
     """An engine's kernels, then what the device's maker gives."""
     spec, _ = catalog()[0].declaration(f"devices.{device}")
-    own = spec.library.title if isinstance(spec, Device) and spec.library else ""
+    own = f"libraries.{spec.library}" if isinstance(spec, Device) and spec.library else ""
     return (*libraries, own) if libraries and own else libraries
 
 

@@ -233,7 +233,13 @@ class Quoter:
         """The price of a collective. Raises Refused, also for a name that is not there."""
         from kvdsl.planning.quotes import quote
 
-        return quote(self.declared(on), [self.library(name) for name in libraries], asked)
+        hardware = self.declared(on)
+        found = [self.library(name) for name in libraries] or self.own(hardware)
+        return quote(hardware, found, asked)
+
+    def own(self, hardware: Declaration) -> list[Library]:
+        """The libraries of a piece of hardware's makers."""
+        return self._resolver.own_libraries(hardware)
 
     def library(self, name: str) -> Library:
         """A library by name. Raises Refused."""
@@ -252,7 +258,8 @@ class Quoter:
         if name not in self._known:
             found, faults = self._resolver.declaration(name)
             if found is None:
-                raise Refused(faults[0].headline if faults else f"there is no `{name}`")
+                told = (faults[0].headline, *faults[0].helps) if faults else (f"no `{name}`",)
+                raise Refused("; ".join(told))
             self._known[name] = found
         return self._known[name]
 

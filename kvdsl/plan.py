@@ -236,6 +236,8 @@ class Box:
     count: int
     boxes: tuple[Box, ...] = ()
     cells: tuple[Cell, ...] = ()
+    row: int = 0
+    """Devices in a row of the shape that joins them; 0 where it has no rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,10 +39,10 @@ COMPANIONS = {
     "KV124": {"KV202"},
     "KV145": {"KV202"},
     "KV180": {"KV101:info"},
-    "KV183": {"KV202"},
+    "KV183": {"KV145", "KV202"},
 }
-"""What must fire beside a rule, by its nature: it speaks of a bound that fails, of a queue, or
-where it has softened another."""
+"""What must fire beside a rule, by its nature: it speaks of a bound that fails, of a queue (which
+makes a token dear), or where it has softened another."""
 
 
 def resolver_of(text: str) -> Resolver:

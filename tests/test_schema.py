@@ -82,11 +82,13 @@ def test_inputs_are_told_with_the_hash_that_sha256sum_tells(
     (tmp_path / "prod.kvspec").write_text(data, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     found = written(capsys, "check", "--no-cache", "prod.kvspec", "--output", "json")
-    catalog = ROOT / "specs" / "catalog" / "devices" / "h100_sxm.kvspec"
+    catalog = ROOT / "specs" / "catalog"
     files = {
         "prod.kvspec": tmp_path / "prod.kvspec",
         "hardware.kvspec": tmp_path / "hardware.kvspec",
-        "catalog/devices/h100_sxm.kvspec": catalog,
+        "catalog/devices/h100_sxm.kvspec": catalog / "devices" / "h100_sxm.kvspec",
+        "catalog/links/nvlink4.kvspec": catalog / "links" / "nvlink4.kvspec",
+        "catalog/links/pcie_5_x16.kvspec": catalog / "links" / "pcie_5_x16.kvspec",
     }
     hashes = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()}
     assert {each["file"]: each["sha256"] for each in found["inputs"]} == hashes

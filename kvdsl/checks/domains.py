@@ -1,17 +1,13 @@
-"""Rules on where ranks stand: fast domains, joins, idle devices."""
+"""Rules on what ranks stand on: enough devices, none idle, groups that are joined and of a kind."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvdsl.checks.study import Fact, Study, Suggestion
-from kvdsl.costs.collectives import CollectiveCost
+from kvdsl.checks.study import Fact, Study
 from kvdsl.diagnostics import Severity
-from kvdsl.placement.degrees import uniform
 from kvdsl.rules import Rule, rule
-from kvdsl.units import TIME, Quantity
-
-LAYER_MODULES = frozenset({"attention", "ffn", "routed_experts", "shared_experts"})
+from kvdsl.units import BYTE_RATE, BYTES, Quantity
 
 
 @rule(
@@ -73,7 +69,11 @@ def too_few_devices(study: Study) -> Iterator[Fact]:
     "placement",
     "{idle} of {there} devices hold no rank",
     label="{there} devices here",
-    notes=("the layout uses {used}: {arithmetic}",),
+    notes=(
+        "the layout uses {used}: {arithmetic}",
+        "{half} of them stand in a node that holds ranks: it is half used",
+        "{whole} idle",
+    ),
     helps=("another replica or a wider cut would use them; or take fewer devices",),
 )
 def idle_devices(study: Study) -> Iterator[Fact]:
@@ -104,8 +104,10 @@ def idle_devices(study: Study) -> Iterator[Fact]:
     placed = study.placed
     if not placed.idle:
         return
-    degrees = placed.degrees
+    degrees, topology = placed.degrees, study.subject.topology
     sizes = ((degrees.size, "a stage"), (degrees.pp, "stages"), (degrees.replicas, "replicas"))
+    half = topology.left_in_last_node(placed.used)
+    whole = topology.nodes - topology.touched("node", placed.used)
     yield Fact(
         study.subject.place("on"),
         {
@@ -113,6 +115,8 @@ def idle_devices(study: Study) -> Iterator[Fact]:
             "there": study.subject.topology.devices,
             "used": placed.used,
             "arithmetic": " x ".join(f"{n:,} {w}" for n, w in sizes if n > 1 or w == "a stage"),
+            "half": f"{half:,}" if half and topology.nodes > 1 else "",
+            "whole": f"{whole:,} whole node{'s' * (whole > 1)}" if whole else "",
         },
         (("idle", Quantity(placed.idle)), ("used", Quantity(placed.used))),
     )
@@ -176,109 +180,74 @@ def _axis(axis: str) -> str:
 
 
 @rule(
-    "KV104",
-    "tp-crosses-node",
+    "KV213",
+    "mixed-devices",
     Severity.WARNING,
-    "costs",
-    "{count} all-reduces of every decode step leave the fast domain",
-    label="a group of {size} ranks spans {domains} domains",
+    "placement",
+    "a group of {size} ({axis}) stands on {kinds}",
+    label="{count} of its {size} ranks have the smaller memory",
     notes=(
-        "each carries {payload} a sequence over {link}; at this batch one takes {once}, "
-        "all of them {whole} a step",
-        "small payloads are bound by latency: {latency} x 2 ({size} - 1) steps x {count}",
+        "each step waits for the slowest of them: {bandwidth} of memory bandwidth beside {faster}",
+        "the smallest holds as much as all others are asked to: {memory} beside {more}",
     ),
-    flips="a scale-up domain that holds the whole group (an NVL72 rack)",
-)
-def tp_crosses_node(study: Study) -> Iterator[Fact]:
-    """A tensor-parallel group that leaves its fast domain puts every reduction on the slow link.
+    helps=("keep each group on one kind of device: pools that choose theirs with `on = "
+           "pod.nodes[0..2]`, or a `layout` whose groups end where a kind does",),
+)  # fmt: skip
+def mixed_devices(study: Study) -> Iterator[Fact]:
+    """A group over two kinds of device runs as the lesser of them.
 
     What it checks
-        The all-reduces of attention and feed-forward stay inside one scale-up domain. The domain
-        is the topology's: a node, or a rack with `scale_up`.
+        The ranks of each group that communicates stand on one kind of device.
 
     Why it matters
-        Two reductions a layer run in series in every step. Over a fabric each pays its latency
-        many times.
+        The ranks of a group work in lockstep and hold equal shares: the fastest waits for the
+        slowest, and what the largest has more of memory stays empty.
 
     Example
-        cluster two { nodes = 2 x nodes.hgx_h100; fabric = links.infiniband_ndr }
+        node mixed {
+          devices  = [4 x devices.h100_sxm, 4 x devices.h200_sxm]
+          scale_up { link = links.nvlink4 }
+        }
         deployment served {
-          model    = models.llama_2_7b
+          model    = models.llama_3_1_8b
           weights  = formats.bf16
           kv       = formats.bf16
-          on       = two
-          layout   { tp = 16 }
+          on       = 1 x mixed
+          layout   { tp = 8 }
           budget   { reserve = 3 GB }
-          workload { context = 4 ktok; concurrency = 64 req }
+          workload { context = 8 ktok; concurrency = 64 req }
         }
 
     Instead
-        TP inside the domain and pipeline stages across: one send a stage boundary.
+        Stages or replicas that end where a kind of device does, or a pool for each kind.
 
-        deployment better extends served { layout = { tp = 8; pp = 2 } }
+        deployment better extends served { layout = { tp = 4; replicas = 2 } }
     """
-    found = study.costs
-    if found.decode is None:
+    topology = study.subject.topology
+    for group in study.placed.groups:
+        if group.size < 2 or group.axis == "pp":
+            continue
+        devices = [topology.device(place) for place in group.places]
+        if all(device is devices[0] for device in devices):
+            continue
+        least = min(devices, key=lambda device: device.memory)
+        names = list(dict.fromkeys(device.title for device in devices))
+        rates = [device.bandwidth for device in devices]
+        yield Fact(
+            study.subject.place("on"),
+            {
+                "size": group.size,
+                "axis": _axis(group.axis),
+                "kinds": " and ".join(names),
+                "count": sum(device.memory == least.memory for device in devices),
+                "bandwidth": Quantity(min(rates), BYTE_RATE),
+                "faster": Quantity(max(rates), BYTE_RATE),
+                "memory": Quantity(least.memory, BYTES),
+                "more": Quantity(max(device.memory for device in devices), BYTES),
+            },
+            (("ranks of a group", Quantity(group.size)),),
+        )
         return
-    crossing = [
-        cost
-        for cost in found.decode.exchanges
-        if cost.exchange.kind == "all_reduce"
-        and cost.exchange.module in LAYER_MODULES
-        and not cost.group.reach.fast
-        and cost.group.reach.domains > 1
-    ]
-    if not crossing:
-        return
-    first = max(crossing, key=lambda c: c.group.size)
-    count = sum(cost.exchange.count for cost in crossing)
-    whole = Quantity(sum(float(cost.all.value) for cost in crossing), TIME)
-    join = first.group.reach.join
-    latency = join.link.latency if join is not None else None
-    yield Fact(
-        study.subject.place("layout"),
-        {
-            "count": count,
-            "size": first.group.size,
-            "domains": first.group.reach.domains,
-            "payload": _per_sequence(study, first),
-            "link": join.link.title if join is not None else "",
-            "once": first.once.quantity,
-            "whole": whole,
-            "latency": Quantity(latency or 0, TIME),
-        },
-        (
-            ("all-reduces across", Quantity(count)),
-            ("payload a sequence", _per_sequence(study, first)),
-            ("time a step", whole),
-        ),
-        _inside(study, first),
-    )
 
 
-def _per_sequence(study: Study, cost: CollectiveCost) -> Quantity:
-    load = study.costs.load
-    batch = float(load.batch.value) if load is not None else 1.0
-    size = float(cost.size.value) / max(batch, 1.0)
-    return Quantity(int(size), cost.size.dimension)
-
-
-def _inside(study: Study, cost: CollectiveCost) -> Suggestion | None:
-    """TP as wide as one domain, the rest of the group as stages."""
-    degrees = study.subject.degrees
-    domains = cost.group.reach.domains
-    if degrees.size % domains:
-        return None
-    other = uniform(degrees.size // domains, degrees.pp * domains, degrees.replicas)
-    if other.pp > study.subject.model.layers:
-        return None
-    found = study.under(other)
-    if found is None or not found.fits:
-        return None
-    title = f"TP={other.size} x PP={other.pp}"
-    return Suggestion(
-        title, other.text(), found, ("kv.tokens", "decode.collectives", "decode.tpot")
-    )
-
-
-RULES: tuple[Rule, ...] = (too_few_devices, idle_devices, unjoined_group, tp_crosses_node)
+RULES: tuple[Rule, ...] = (too_few_devices, idle_devices, unjoined_group, mixed_devices)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from kvdsl.checks import (
     budget,
     claims,
+    crossings,
     data_parallel,
     domains,
     figures,
@@ -38,6 +39,7 @@ RULES: tuple[Rule, ...] = tuple(
             *data_parallel.RULES,
             *stages.RULES,
             *domains.RULES,
+            *crossings.RULES,
             *budget.RULES,
             *load.RULES,
             *room.RULES,

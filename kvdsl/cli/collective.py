@@ -25,8 +25,12 @@ if TYPE_CHECKING:
 _SIZE = re.compile(r"(?P<number>\d[\d_]*(?:\.\d+)?)\s*(?P<unit>[A-Za-z]*)")
 
 
+EXPERTS = ("dispatch", "combine")
+"""What NCCL's tests do not measure, so no bus bandwidth is told."""
+
+
 @click.command("collective")
-@click.argument("kind", type=click.Choice(COLLECTIVES))
+@click.argument("kind", metavar="KIND", type=click.Choice(COLLECTIVES))
 @click.option("--on", "hardware", required=True, metavar="HARDWARE", help="As nodes.hgx_h100.")
 @click.option("--ranks", type=click.IntRange(2), required=True, help="Devices in the group.")
 @click.option("--bytes", "sizes", multiple=True, metavar="SIZE", help="32768, or 1MiB; repeatable.")
@@ -58,6 +62,8 @@ def command(  # noqa: PLR0913, PLR0917 - one a flag
     output: str,
 ) -> int:
     """Tell how long a collective takes, with its band.
+
+    KIND is all_reduce, all_gather, reduce_scatter, all_to_all, send, dispatch or combine.
 
     Bytes are counted as NCCL's tests count them. Without --library it is the one that the device's
     maker gives.
@@ -117,22 +123,21 @@ def _text(kind: str, hardware: str, found: Sequence[Quote], columns: int) -> str
             (
                 shown(Quantity(each.size, BYTES)),
                 *(shown(time) for time in times),
-                _rate(kind, each),
+                *(() if kind in EXPERTS else (_rate(kind, each),)),
                 each.algorithms[0].replace("_", " "),
                 each.basis,
             )
         )
-    head = ("bytes", "time", "from", "to", "bus bandwidth", "algorithm", "constants")
+    rate = () if kind in EXPERTS else ("bus bandwidth",)
+    head = ("bytes", "time", "from", "to", *rate, "algorithm", "constants")
     title = f"{kind.replace('_', '-')} of {first.ranks} ranks on {safe(hardware)}, {first.library}"
     table = Table("collective", title, head, tuple(rows), ("",) * len(head))
     return "\n".join([title, *as_text(table, columns)]) + "\n"
 
 
 def _rate(kind: str, each: Quote) -> str:
-    """Bus bandwidth as NCCL's tests print it; none for what they do not measure."""
+    """Bus bandwidth as NCCL's tests print it."""
     factor = {"all_reduce": 2 * (each.ranks - 1), "send": each.ranks}.get(kind, each.ranks - 1)
-    if kind in ("dispatch", "combine"):
-        return "-"
     return shown(Quantity(each.size / float(each.time) * factor / each.ranks, BYTE_RATE))
 
 

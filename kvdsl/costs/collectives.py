@@ -141,8 +141,8 @@ def _priced(
     """What the engine's libraries make of it, or those of the devices' maker."""
     subject = placement.subject
     way = route(subject.topology, group.reach, group.places, subject.place("on"))
-    engine, own = subject.engine, way.device.library
-    libraries = (engine.libraries if engine else ()) or ((own,) if own else ())
+    engine = subject.engine
+    libraries = (*(engine.libraries if engine else ()), *subject.pool.libraries)
     message = Message(exchange.kind, size)
     if exchange.role:
         many = Term(

@@ -14,7 +14,6 @@ from kvdsl.costs.memory import leaf
 from kvdsl.costs.origins import of_layout
 from kvdsl.formulas import Term, formula, total
 from kvdsl.placement.placement import Placement
-from kvdsl.placement.topology import Unit
 from kvdsl.units import MONEY_PER_TOKEN, MONEY_RATE, POWER
 
 Number = int | Fraction | float
@@ -37,14 +36,14 @@ def device_power(count: int, watts: Number) -> Number:
 
 def price_term(placement: Placement) -> Term | None:
     """The price of all devices that hold a rank; None where something is not priced."""
-    given = placement.subject.deployment.price
+    given, topology = placement.subject.deployment.price, placement.subject.topology
     if given is not None:
         each = leaf(
             placement.subject.deployment, "price", f"price per {given.scope}", given.value,
             MONEY_RATE,
         )  # fmt: skip
         touched = of_layout(
-            placement.subject, f"{given.scope}s paid", touched_units(placement, given.scope)
+            placement.subject, f"{given.scope}s paid", topology.touched(given.scope, placement.used)
         )
         return price_of_units.derive("price", count=touched, price=each)
     terms = []
@@ -74,44 +73,3 @@ def power_term(placement: Placement) -> Term | None:
             )
         )
     return total("power", terms)
-
-
-def touched_units(placement: Placement, scope: str) -> int:
-    """How many devices, nodes, racks or clusters hold a rank; ranks stand on the first devices in
-    line."""
-    if scope == "device":
-        return placement.used
-    topology = placement.subject.topology
-    count = 0
-    left = placement.used
-    for _, start, length in topology.picked:
-        taken = min(left, length)
-        if taken <= 0:
-            break
-        count += _touched(topology.root, scope, start, start + taken)
-        left -= taken
-    return count
-
-
-def _touched(unit: Unit, kind: str, start: int, end: int) -> int:
-    """Units of a kind below `unit` that overlap a run of its devices."""
-    if end <= 0 or start >= unit.devices:
-        return 0
-    if unit.kind == kind:
-        return 1
-    found, offset = 0, 0
-    for count, child in unit.children:
-        first = max(0, (start - offset) // child.devices)
-        last = min(count, -(-(end - offset) // child.devices))
-        if last > first:
-            inside = last - first
-            edge_start, edge_end = start - offset, end - offset
-            if child.kind == kind:
-                found += inside
-            else:
-                for number in {first, last - 1}:
-                    shift = number * child.devices
-                    found += _touched(child, kind, edge_start - shift, edge_end - shift)
-                found += max(0, inside - 2) * _touched(child, kind, 0, child.devices)
-        offset += count * child.devices
-    return found

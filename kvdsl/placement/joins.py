@@ -7,8 +7,8 @@ what a group of devices has of a join (levels).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
 
@@ -53,6 +53,14 @@ class Join:
     host_bandwidth: int | Fraction | None = None
     missing: str = ""
     """What of `note` is missing in the hardware's description, not in how it is costed."""
+    by_node: tuple[tuple[Unit, Join], ...] = ()
+    """In a fabric of several kinds of node: what it is to each of them."""
+
+    def among(self, nodes: Sequence[Unit]) -> Join:
+        """What the join is to a group on these nodes: the NICs of the slowest kind set the pace."""
+        kinds = {id(node) for node in nodes}
+        own = [join for node, join in self.by_node if id(node) in kinds]
+        return min(own, key=lambda join: join.share * join.link.bandwidth, default=self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +73,8 @@ class Unit:
     children: tuple[tuple[int, Unit], ...] = ()
     join: Join | None = None
     device: Device | None = None
+    nics: tuple[int, Link] | None = None
+    """Of a node: how many NICs, and the slowest of them."""
 
 
 COSTED_FABRICS = ("switch", "rail", "tree")
@@ -85,7 +95,7 @@ def unit_of(hardware: Hardware) -> Unit:
             return Unit("rack", hardware.title, size, nodes, join)
         case Cluster():
             inside = tuple((count, unit_of(of)) for count, of in _members(hardware))
-            join = _fabric(hardware.fabric, hardware) if hardware.fabric else None
+            join = _fabric(hardware.fabric, inside) if hardware.fabric else None
             return Unit("cluster", hardware.title, _size(inside), inside, join)
 
 
@@ -102,7 +112,10 @@ def _node(node: Node) -> Unit:
         devices, outer = _pairs(devices, domain), None
     if outer is None and node.host is not None:
         outer = _bus(node.host, size)
-    return Unit("node", node.title, size, devices, outer)
+    count = sum(many.count for many in node.nics)
+    slowest = min((many.of for many in node.nics), key=lambda nic: nic.bandwidth, default=None)
+    nics = (count, slowest) if slowest is not None else None
+    return Unit("node", node.title, size, devices, outer, nics=nics)
 
 
 def _bus(host: Host, devices: int) -> Join | None:
@@ -156,15 +169,32 @@ NO_NICS = "one fabric link a device: the node names no NICs"
 NO_DIMS = "a torus without `dims` is taken as a ring"
 
 
-def _fabric(fabric: Fabric, cluster: Cluster) -> Join:
-    node = _first_node(cluster)
-    members = sum(count for count, _ in _members(cluster))
+def _fabric(fabric: Fabric, inside: tuple[tuple[int, Unit], ...]) -> Join:
+    members = sum(count for count, _ in inside)
+    nodes = list(_nodes(inside))
+    joins = [_fabric_of(fabric, members, node) for node in nodes]
+    if not joins:
+        return _fabric_of(fabric, members, None)
+    several = tuple(zip(nodes, joins, strict=True)) if len(nodes) > 1 else ()
+    return replace(joins[0], by_node=several)
+
+
+def _nodes(units: Iterable[tuple[int, Unit]]) -> Iterator[Unit]:
+    """The kinds of node in line, each once."""
+    for _, unit in units:
+        if unit.kind == "node":
+            yield unit
+        else:
+            yield from _nodes(unit.children)
+
+
+def _fabric_of(fabric: Fabric, members: int, node: Unit | None) -> Join:
+    """A fabric as a kind of node has it: over the slower of its link and the node's NICs."""
     link, share, rails, missing = fabric.link, Fraction(1), 0, [NO_NICS]
-    if node is not None and node.nics:
-        rails = sum(many.count for many in node.nics)
-        share = Fraction(rails, sum(many.count for many in node.devices))
-        slowest = min((many.of for many in node.nics), key=lambda nic: nic.bandwidth)
-        link = slowest if slowest.bandwidth < link.bandwidth else link
+    if node is not None and node.nics is not None:
+        rails, nic = node.nics
+        share = Fraction(rails, node.devices)
+        link = nic if nic.bandwidth < link.bandwidth else link
         missing = []
     if fabric.shape == "torus" and not fabric.dims:
         missing.append(NO_DIMS)
@@ -188,20 +218,8 @@ def _fabric(fabric: Fabric, cluster: Cluster) -> Join:
     )
 
 
-def _first_node(hardware: Hardware) -> Node | None:
-    while not isinstance(hardware, Node):
-        if isinstance(hardware, Device):
-            return None
-        members = _members(hardware)
-        if not members:
-            return None
-        hardware = members[0][1]
-    return hardware
-
-
-def _members(hardware: Rack | Cluster) -> list[tuple[int, Hardware]]:
+def _members(hardware: Cluster) -> list[tuple[int, Hardware]]:
     found: list[tuple[int, Hardware]] = [(many.count, many.of) for many in hardware.nodes]
-    if isinstance(hardware, Cluster):
-        found += [(many.count, many.of) for many in hardware.racks]
-        found += [(many.count, many.of) for many in hardware.clusters]
+    found += [(many.count, many.of) for many in hardware.racks]
+    found += [(many.count, many.of) for many in hardware.clusters]
     return found

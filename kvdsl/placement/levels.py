@@ -116,6 +116,13 @@ def levels(root: Unit, trails: Sequence[Trail], places: Sequence[int]) -> tuple[
     return tuple(reversed(found))
 
 
+def join_among(join: Join, trails: Sequence[Trail]) -> Join:
+    """A unit's join as the nodes of a group have it."""
+    if not join.by_node:
+        return join
+    return join.among([stop.unit for trail in trails for stop in trail if stop.unit.kind == "node"])
+
+
 def _slowest(joins: Sequence[Join]) -> Join | None:
     return min(joins, key=lambda join: join.link.bandwidth, default=None)
 
@@ -149,7 +156,7 @@ def _level(
     """One level, seen from the unit that holds most ranks of the group and is joined."""
     held = _held(root, trails, depth)
     stop, ranks = max(held, key=lambda each: (each[0].unit.join is not None, len(each[1])))
-    join = _join(stop.unit)
+    join = join_among(_join(stop.unit), [trails[rank] for rank in ranks])
     parts: dict[int, list[int]] = {}
     for rank in ranks:
         whole = below is None or below > len(trails[rank])

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kvdsl.placement.joins import Join, Unit, unit_of
-from kvdsl.placement.levels import Level, Stop, levels, reach_depth
+from kvdsl.placement.levels import Level, Stop, join_among, levels, reach_depth
 from kvdsl.spec.hardware import Device, Pick, Selection
 
 __all__ = ["Join", "Level", "Reach", "Step", "Topology", "Unit", "topology", "units_of"]
@@ -78,6 +78,39 @@ class Topology:
                 return start + place - first
         raise IndexError(place)
 
+    @property
+    def nodes(self) -> int:
+        """Nodes that hold a device of the selection."""
+        return self.touched("node", self.devices)
+
+    def touched(self, kind: str, used: int) -> int:
+        """How many devices, nodes, racks or clusters hold one of the first `used` devices."""
+        if kind == "device":
+            return used
+        count = 0
+        for first, start, length in self.picked:
+            taken = min(used - first, length)
+            if taken > 0:
+                count += _touched(self.root, kind, start, start + taken)
+        return count
+
+    def left_in_last_node(self, used: int) -> int:
+        """Devices of the selection behind the first `used` that share a node with the last."""
+        if not 0 < used < self.devices:
+            return 0
+        trail = self.trail(used - 1)
+        node = next((stop for stop in trail if stop.unit.kind == "node"), None)
+        start, end = (0, self.root.devices) if node is None else (
+            node.start, node.start + node.unit.devices
+        )  # fmt: skip
+        if node is None and self.root.kind != "node":
+            return 0
+        found = 0
+        for first, begin, length in self.picked:
+            behind = max(begin, begin + used - first)
+            found += max(0, min(begin + length, end) - max(behind, start))
+        return found
+
     def device(self, place: int) -> Device:
         path = self.path(place)
         device = path[-1][0].device if path else self.root.device
@@ -95,7 +128,8 @@ class Topology:
         nodes = 1 if whole else len({_until(path, "node") for path in paths})
         domains = len({_fast_domain(self.root, path) for path in paths})
         crossed = levels(self.root, trails, [self.in_root(place) for place in places])
-        return Reach(unit.kind, unit.title, unit.join, nodes, domains, crossed)
+        join = None if unit.join is None else join_among(unit.join, trails)
+        return Reach(unit.kind, unit.title, join, nodes, domains, crossed)
 
     @property
     def uniform(self) -> bool:
@@ -143,6 +177,30 @@ def _fast_domain(root: Unit, path: tuple[Step, ...]) -> tuple[int, ...]:
         if unit.join is not None and unit.join.fast:
             break
     return tuple(numbers)
+
+
+def _touched(unit: Unit, kind: str, start: int, end: int) -> int:
+    """Units of a kind in `unit` that overlap a run of its devices."""
+    if end <= 0 or start >= unit.devices:
+        return 0
+    if unit.kind == kind:
+        return 1
+    found, offset = 0, 0
+    for count, child in unit.children:
+        first = max(0, (start - offset) // child.devices)
+        last = min(count, -(-(end - offset) // child.devices))
+        if last > first:
+            inside = last - first
+            edge_start, edge_end = start - offset, end - offset
+            if child.kind == kind:
+                found += inside
+            else:
+                for number in {first, last - 1}:
+                    shift = number * child.devices
+                    found += _touched(child, kind, edge_start - shift, edge_end - shift)
+                found += max(0, inside - 2) * _touched(child, kind, 0, child.devices)
+        offset += count * child.devices
+    return found
 
 
 # --- from the spec -----------------------------------------------------------------------------

@@ -60,7 +60,8 @@ class _Drawing:
         if unit.kind == "device":
             cells.append(self.cell(first))
         title, fast = unit.title.rpartition(".")[2], bool(unit.join and unit.join.fast)
-        return Box(unit.kind, title, _join_text(unit.join), fast, count, tuple(boxes), tuple(cells))
+        return Box(unit.kind, title, _join_text(unit.join), fast, count, tuple(boxes), tuple(cells),
+                   _row(unit.join))  # fmt: skip
 
     def _boxes(self, unit: Unit, first: int, many: int) -> Iterator[Box]:
         """A box each, or where folded one for those whose first and last devices hold the same."""
@@ -106,7 +107,7 @@ class _Drawing:
         if found is None:
             here = self._in_line(device) >= 0
             return Cell(
-                device, "", ("idle" if here else "not in this pool",), -1, -1, -1, "", "", idle=True
+                device, "", ("idle" if here else "not picked",), -1, -1, -1, "", "", idle=True
             )
         degrees = self.placement.degrees
         at = meshes(degrees)["attention"].coordinates(found.rank)
@@ -213,7 +214,13 @@ def _in_none(same: Sequence[Cell]) -> Cell:
 def _join_text(join: Join | None) -> str:
     if join is None:
         return ""
-    return f"{join.link.title.rpartition('.')[2]} {join.shape}"
+    dims = " x ".join(map(str, join.dims)) if join.shape == "torus" else ""
+    return f"{join.link.title.rpartition('.')[2]} {join.shape} {dims}".rstrip()
+
+
+def _row(join: Join | None) -> int:
+    """Devices in a row of a torus that joins them: its last axis runs fastest."""
+    return join.dims[-1] if join is not None and join.dims and not join.over_members else 0
 
 
 def _wires(placement: Placement) -> Iterator[Wire]:

@@ -72,18 +72,12 @@ def quote(hardware: Declaration, libraries: Sequence[Library], asked: Question) 
     way = route(stand, stand.reach(places), places, hardware.at, alone=True)
     if way.wire is None and way.network is None:
         raise Refused(f"nothing joins the devices of {hardware.title}")
-    chosen = tuple(libraries) or _own(way.device)
+    chosen = tuple(libraries)
     message = _message(asked)
     found = price(chosen, way, message)
     if found is None:
         raise Refused("; ".join(reasons(chosen, way, message)))
     return _quoted(found, way, message.size.value)
-
-
-def _own(device: Device) -> tuple[Library, ...]:
-    if device.library is None:
-        raise Refused(f"{device.title} names no library; name one")
-    return (device.library,)
 
 
 def _places(stand: Topology, hardware: Declaration, asked: Question) -> tuple[int, ...]:

@@ -61,10 +61,7 @@ def layout_faults(layout: Layout) -> tuple[Diagnostic, ...]:
 
 
 def ideal(deployment: Deployment) -> bool:
-    """Whether efficiencies are taken as 1: so asked, or no engine to fit."""
-    if deployment.time is not None:
-        return deployment.time == "ideal"
-    return all(pool.engine is None for pool in deployment.pools.values())
+    return deployment.ideal
 
 
 def places(deployment: Deployment, pool: Pool, layout: Layout | None) -> Mapping[str, Span]:

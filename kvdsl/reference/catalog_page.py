@@ -30,10 +30,12 @@ from kvdsl.spec.hardware import (
     Rack,
     Tier,
 )
+from kvdsl.spec.library import Library
 from kvdsl.spec.model import Model
 from kvdsl.units import (
     BYTE_RATE,
     BYTES,
+    MONEY_RATE,
     POWER,
     TIME,
     WORK_RATE,
@@ -125,10 +127,14 @@ def _device(entry: Declaration) -> Row:
     assert isinstance(entry, Device)
     peaks = [f"{word} {_figure(peak, WORK_RATE)}" for word, peak in entry.compute.items()]
     return (
+        entry.generation or "-",
         _figure(entry.memory, BYTES),
+        _figure(entry.reported, BYTES),
         _figure(entry.bandwidth, BYTE_RATE),
         ", ".join(peaks) or "-",
+        _many(entry.ports),
         _figure(entry.power, POWER),
+        _figure(entry.price, MONEY_RATE),
     )
 
 
@@ -136,7 +142,14 @@ def _link(entry: Declaration) -> Row:
     assert isinstance(entry, Link)
     said = "efficiency" in entry.origins
     efficiency = f"{grouped(entry.efficiency * 100)} %" if said else "-"
-    return _figure(entry.bandwidth, BYTE_RATE), _figure(entry.latency, TIME), efficiency
+    reduces = {True: "yes", False: "no", None: "-"}[entry.in_switch]
+    return (
+        _figure(entry.bandwidth, BYTE_RATE),
+        _figure(entry.latency, TIME),
+        _figure(entry.step, TIME),
+        reduces,
+        efficiency,
+    )
 
 
 def _many(runs: tuple[ManyDevices | ManyLinks | ManyNodes | ManyRacks, ...]) -> str:
@@ -148,7 +161,10 @@ def _short(entry: Declaration) -> str:
 
 
 def _joined(domain: Domain | None) -> str:
-    return "-" if domain is None else f"{_short(domain.link)}, {domain.shape}"
+    if domain is None:
+        return "-"
+    dims = " x ".join(map(str, domain.dims or ()))
+    return f"{_short(domain.link)}, {domain.shape} {dims}".rstrip()
 
 
 def _node(entry: Declaration) -> Row:
@@ -201,6 +217,14 @@ def _engine(entry: Declaration) -> Row:
     return entry.family, entry.version, share, f"{entry.block} tok", ", ".join(copied) or "-"
 
 
+def _library(entry: Declaration) -> Row:
+    assert isinstance(entry, Library)
+    does = dict.fromkeys(kind for each in entry.algorithms.values() for kind in each.does)
+    names = ", ".join(name.replace("_", " ") for name in entry.algorithms)
+    told = ", ".join(kind.replace("_", "-") for kind in does)
+    return entry.version or "-", told, names, entry.basis
+
+
 Table = tuple[tuple[str, ...], Callable[[Declaration], Row]]
 
 TABLES: dict[str, Table] = {
@@ -208,8 +232,29 @@ TABLES: dict[str, Table] = {
         ("parameters", "active", "layers", "parts", "KV cache", "longest context (tok)"),
         _model,
     ),
-    "devices": (("memory", "bandwidth", "dense peaks", "power"), _device),
-    "links": (("bandwidth, one way", "latency", "efficiency"), _link),
+    "devices": (
+        (
+            "generation",
+            "memory, as sold",
+            "as reported",
+            "bandwidth",
+            "dense peaks",
+            "links",
+            "power",
+            "price",
+        ),
+        _device,
+    ),
+    "links": (
+        (
+            "bandwidth, one way",
+            "latency",
+            "step of a collective",
+            "reduces in switch",
+            "efficiency",
+        ),
+        _link,
+    ),
     "nodes": (("devices", "scale-up", "NICs", "host memory"), _node),
     "racks": (("nodes", "scale-up"), _rack),
     "clusters": (("of", "fabric"), _cluster),
@@ -217,4 +262,5 @@ TABLES: dict[str, Table] = {
     "recipes": (("lines",), _recipe),
     "tiers": (("read", "write", "latency", "path"), _tier),
     "engines": (("family", "version", "utilization", "page", "copied whole"), _engine),
+    "libraries": (("version", "does", "algorithms", "constants"), _library),
 }

@@ -22,6 +22,7 @@ from kvdsl.spec.engine import Engine, Limits, Overhead
 from kvdsl.spec.formats import Format, Recipe
 from kvdsl.spec.hardware import Cluster, Device, Domain, Fabric, Host, Link, Node, Rack, Tier
 from kvdsl.spec.layout import AttentionLayout, ExpertLayout, Layout, WidthLayout
+from kvdsl.spec.library import Algorithm, Band, Library
 from kvdsl.spec.model import (
     FORMS,
     Compression,
@@ -100,6 +101,20 @@ _POOL = (
     "`kv` must be given, here or in every pool."
 )
 
+_LIBRARY = (
+    "Of the algorithms of a library that may do a collective the fastest is taken; of an engine's "
+    "`libraries` the first that takes the message. With `time = ideal` no library is asked."
+)
+_ALGORITHM = (
+    "Its time is launch + steps x step + bytes / (bandwidth x efficiency) + fill x root(launch x "
+    "wire time), where the slowest wire counts. `way` gives steps and bytes of n ranks: `ring` "
+    "2 (n - 1) steps and 2 (n - 1) / n of an all-reduce's bytes, half for the others; `in_switch` "
+    "1 + 1 / n of the bytes; `one_shot` n - 1 times the bytes, `two_shot` 2 (n - 1) / n; "
+    "`pairwise` and `per_expert` a copy for each rank or expert; `per_rank` one for each rank and "
+    "node that a token reaches; `gather` all tokens to all ranks; `direct` from one to another. "
+    "Across domains 2 log2 k network steps are added for an all-reduce, log2 k for a gather."
+)
+
 KINDS: Mapping[str, tuple[str, tuple[Section, ...]]] = MappingProxyType(
     {
         "model": ("a language model as a checkpoint stores it", _MODEL),
@@ -127,6 +142,14 @@ KINDS: Mapping[str, tuple[str, tuple[Section, ...]]] = MappingProxyType(
                 Section("", Engine),
                 _section("`overhead`", Overhead),
                 _section("`limits`", Limits),
+            ),
+        ),
+        "library": (
+            "how one version of a communication library moves bytes, and how long that takes",
+            (
+                Section("", Library, _LIBRARY),
+                Section("`algorithm`", Algorithm, _ALGORITHM),
+                _section("`band`, `loose`", Band),
             ),
         ),
         "layout": (
@@ -169,6 +192,7 @@ SPECIAL: Mapping[tuple[str, str], tuple[str, str]] = MappingProxyType(
         ("Model", "towers"): ("`tower NAME`", "block"),
         ("Recipe", "lines"): ("`default`, `NAME`, `layers[a..b]`", "format"),
         ("Workload", "classes"): ("`class NAME`", "block"),
+        ("Library", "algorithms"): ("`algorithm NAME`", "block"),
         ("Deployment", "pools"): ("`pool NAME`", "block"),
         ("Deployment", "tiers"): ("`tiers`", "blocks by name"),
         ("Deployment", "requirements"): ("`require`, `expect`", "a condition"),

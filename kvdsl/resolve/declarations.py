@@ -23,7 +23,7 @@ from kvdsl.resolve.building import abstract, build_block, finished, gathered
 from kvdsl.resolve.context import DECLARATION, EXTENDS, LET, Context
 from kvdsl.resolve.deployments import build_deployment, build_fleet, build_policy
 from kvdsl.resolve.expressions import evaluate
-from kvdsl.resolve.hardware import shapes_whole
+from kvdsl.resolve.hardware import fabric_whole, shapes_whole
 from kvdsl.resolve.libraries import build_library
 from kvdsl.resolve.models import build_model
 from kvdsl.resolve.names import Bound, Declared, FileNames, Scope, names_of
@@ -81,8 +81,10 @@ def _build_rack(context: Context, raw: Raw, owner: str) -> Rack | None:
 
 def _build_cluster(context: Context, raw: Raw, owner: str) -> Cluster | None:
     built = finished(Cluster, gathered(context, Cluster, raw, owner))
-    if built is None or context.lenient or built.nodes or built.racks or built.clusters:
+    if built is None or context.lenient:
         return built
+    if built.nodes or built.racks or built.clusters:
+        return built if fabric_whole(context, built) else None
     example = "`nodes = 2 x nodes.hgx_h100`"
     context.tell(MissingAttribute(raw.at, owner, "`nodes`, `racks` or `clusters`", example))
     return None

@@ -23,7 +23,9 @@ from kvdsl.resolve.combination_messages import (
 )
 from kvdsl.resolve.conditions import Subject, read_requirement
 from kvdsl.resolve.context import Context
+from kvdsl.resolve.hardware import kinds_of
 from kvdsl.resolve.inheritance import flat, layered
+from kvdsl.resolve.libraries import own_library
 from kvdsl.resolve.naming_messages import listed
 from kvdsl.resolve.recipes import lines_known
 from kvdsl.resolve.schema import make, schema_of
@@ -76,7 +78,20 @@ def build_deployment(context: Context, raw: Raw, owner: str) -> Deployment | Non
     _clauses(context, raw, parts, Subject(pool_names, _tier_names(raw)))
     _compared(context, raw, parts)
     _tried(context, raw, parts)
-    return finished(Deployment, parts)
+    return _with_libraries(context, finished(Deployment, parts))
+
+
+def _with_libraries(context: Context, built: Deployment | None) -> Deployment | None:
+    """What moves bytes where no engine's library does: only fitted times ask for it."""
+    if built is None or built.ideal:
+        return built
+    pools = {}
+    for name, pool in built.pools.items():
+        devices = [] if pool.on is None else list(kinds_of(pool.on.of))
+        found = [own_library(context, device) for device in devices]
+        known = {library.name: library for library in found if library is not None}
+        pools[name] = pool.model_copy(update={"libraries": tuple(known.values())})
+    return built.model_copy(update={"pools": pools})
 
 
 def _is_apart(key: str) -> bool:

@@ -25,7 +25,16 @@ from kvdsl.resolve.value_messages import (
     TooLarge,
     WrongType,
 )
-from kvdsl.resolve.values import Each, Many, Quotation, Reference, Series, Value, described
+from kvdsl.resolve.values import (
+    Each,
+    Many,
+    Picked,
+    Quotation,
+    Reference,
+    Series,
+    Value,
+    described,
+)
 from kvdsl.source import Span
 from kvdsl.syntax import nodes
 from kvdsl.syntax.nodes import Binary, Call, Expr, Items, Unary, Within
@@ -287,7 +296,8 @@ def _many(context: Context, expr: Binary, scope: Scope) -> Many | None:
         return None
     if not isinstance(of, Reference) or of.kind not in MADE_OF:
         wanted = "hardware or a tier behind it"
-        context.tell(WrongType(expr.right.span, "`x`", wanted, described(of)))
+        way = f"write `{expr.right.span.text}` alone" if isinstance(of, Picked) else None
+        context.tell(WrongType(expr.right.span, "`x`", wanted, described(of), way))
         return None
     return Many(number, of)
 

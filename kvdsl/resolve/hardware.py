@@ -6,7 +6,7 @@ hardware is joined (placement).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import assert_never
 
@@ -172,7 +172,42 @@ def _shape(context: Context, name: str, domain: Domain, devices: int, nodes: int
     return False
 
 
+def fabric_whole(context: Context, cluster: Cluster) -> bool:
+    """Whether the `dims` of a fabric that is a torus count the cluster's members."""
+    fabric = cluster.fabric
+    members: tuple[_Many, ...] = (*cluster.nodes, *cluster.racks, *cluster.clusters)
+    if fabric is None or fabric.shape != "torus" or fabric.dims is None:
+        return True
+    given, there = prod(fabric.dims), sum(many.count for many in members)
+    if given == there:
+        return True
+    axes = " x ".join(str(axis) for axis in fabric.dims)
+    reason = f"this torus has {axes} = {given:,} places, and the cluster joins {there:,}"
+    way = "the product of `dims` is the number of nodes, racks and clusters that stand in it"
+    assert fabric.at is not None
+    context.tell(IncompleteShape(fabric.at, f"{reason} (`fabric`)", way))
+    return False
+
+
 _LEVELS = ("devices", "nodes", "racks", "clusters")
+
+
+def kinds_of(hardware: Hardware) -> Iterator[Device]:
+    """Every kind of device that a piece of hardware holds, each as often as it is written."""
+    match hardware:
+        case Device():
+            yield hardware
+        case Node():
+            yield from (many.of for many in hardware.devices)
+        case Rack():
+            for nodes in hardware.nodes:
+                yield from kinds_of(nodes.of)
+        case Cluster():
+            inside: list[Hardware] = [many.of for many in hardware.nodes]
+            inside += [many.of for many in hardware.racks]
+            inside += [many.of for many in hardware.clusters]
+            for part in inside:
+                yield from kinds_of(part)
 
 
 def units_of(hardware: Hardware, level: str) -> int:

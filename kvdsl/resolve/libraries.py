@@ -10,10 +10,16 @@ from kvdsl.resolve.blocks import Entry, Raw
 from kvdsl.resolve.building import finished, gathered, origin_of
 from kvdsl.resolve.context import Context
 from kvdsl.resolve.inheritance import flat
+from kvdsl.resolve.lookup import in_catalog
 from kvdsl.resolve.naming_messages import MissingAttribute
+from kvdsl.resolve.values import Reference
+from kvdsl.spec.hardware import Device
 from kvdsl.spec.library import Algorithm, Library
 
 ALGORITHM = "algorithm "
+
+UNNAMED = "unnamed"
+"""What the catalog calls the library that stands in where nothing was measured."""
 
 
 def build_library(context: Context, raw: Raw, owner: str) -> Library | None:
@@ -37,3 +43,14 @@ def _algorithm(context: Context, entry: Entry) -> Algorithm | None:
     parts = gathered(context, Algorithm, raw, f"`algorithm {entry.name.text}`")
     parts.values["name"] = entry.name.text
     return finished(Algorithm, parts)
+
+
+def own_library(context: Context, device: Device) -> Library | None:
+    """The library that a device's maker gives, by its name in the catalog."""
+    name = device.library
+    declared = in_catalog(context, "libraries", name or UNNAMED)
+    at = device.at
+    if declared is None or at is None:
+        return None
+    found = context.spec(Reference(declared.kind, declared.title, declared), at)
+    return found if isinstance(found, Library) else None

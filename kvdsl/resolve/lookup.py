@@ -173,7 +173,11 @@ def _attribute(context: Context, spec: Block, owner: str, rest: Sequence[Name]) 
             continue
         if last and (result := _read_back(attribute, value, name.span)) is not None:
             return result
-        context.tell(NoValue(name.span, f"{owner}'s `{name.text}`", "cannot stand in a value"))
+        hint = None
+        if last and name.text in LEVELS:
+            hint = f"{owner} names all of them; `[0..1]` behind `{name.text}` chooses some"
+        what = f"{owner}'s `{name.text}`"
+        context.tell(NoValue(name.span, what, "cannot stand in a value", hint=hint))
         return None
     return None
 
@@ -240,6 +244,19 @@ def _apart(context: Context, path: Path, runs: tuple[tuple[int, int], ...]) -> b
     for before, after in itertools.pairwise(order):
         if runs[after][0] <= runs[before][1]:
             span: Span = path.ranges[after].span
-            context.tell(BadSelection(span, f"{runs[after][0]} is picked twice"))
+            head, each = path.span.text.partition("[")[0], _merged(runs)
+            way = f"write `{head}[{each}]`" if len(each) < 60 else None
+            context.tell(BadSelection(span, f"{runs[after][0]} is picked twice", way))
             return False
     return True
+
+
+def _merged(runs: tuple[tuple[int, int], ...]) -> str:
+    """The same units, each once and in order."""
+    merged: list[tuple[int, int]] = []
+    for first, last in sorted(runs):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
+        else:
+            merged.append((first, last))
+    return ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in merged)

@@ -15,6 +15,8 @@ from kvdsl.diagnostics import Diagnostic, Report
 from kvdsl.project.loader import Project
 from kvdsl.resolve.changes import Change, changed
 from kvdsl.resolve.declarations import Declarations
+from kvdsl.resolve.hardware import kinds_of
+from kvdsl.resolve.libraries import own_library
 from kvdsl.resolve.lookup import find
 from kvdsl.resolve.names import Bound, Declared, Scope
 from kvdsl.resolve.naming_messages import UnknownName, like
@@ -22,6 +24,8 @@ from kvdsl.resolve.values import Reference
 from kvdsl.source import SourceFile
 from kvdsl.spec.declaration import Declaration
 from kvdsl.spec.deployment import Deployment
+from kvdsl.spec.hardware import Cluster, Device, Node, Rack
+from kvdsl.spec.library import Library
 from kvdsl.syntax.nodes import Assign, Block, Name, Path, Truth
 
 __all__ = ["Change", "Resolver"]
@@ -67,6 +71,13 @@ class Resolver:
         """A deployment, with changes from outside in their order."""
         answer = self._all.collected(lambda: self._deployment(name, changes))
         return answer.result, self._with_files(answer.found)
+
+    def own_libraries(self, hardware: Declaration) -> list[Library]:
+        """What the makers of its devices give for collectives, each once."""
+        if not isinstance(hardware, Device | Node | Rack | Cluster):
+            return []
+        found = [own_library(self._all, device) for device in kinds_of(hardware)]
+        return list({each.name: each for each in found if each is not None}.values())
 
     # --- the work behind each question ---------------------------------------------------------
 

@@ -14,6 +14,7 @@ from kvdsl.spec.engine import Engine, Limits
 from kvdsl.spec.formats import Format, Recipe
 from kvdsl.spec.hardware import Link, Selection, Tier
 from kvdsl.spec.layout import Layout
+from kvdsl.spec.library import Library
 from kvdsl.spec.model import Model
 from kvdsl.spec.slots import (
     Bytes,
@@ -173,6 +174,8 @@ class Pool(Block):
     draft: Annotated[Draft | None, Nested()] = Field(
         default=None, description="speculative decoding"
     )
+    libraries: tuple[Library, ...] = ()
+    """Those of its devices' makers, filled in by the resolver where times are fitted."""
 
 
 class Deployment(Declaration):
@@ -211,6 +214,13 @@ class Deployment(Declaration):
     search: Annotated[Search | None, Special()] = Field(
         default=None, description="layouts within the requirements, the best first"
     )
+
+    @property
+    def ideal(self) -> bool:
+        """Whether efficiencies are taken as 1: so asked, or no engine to fit."""
+        if self.time is not None:
+            return self.time == "ideal"
+        return all(pool.engine is None for pool in self.pools.values())
 
 
 class Fleet(Declaration):

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from kvdsl.spec.declaration import Block, Declaration
-from kvdsl.spec.library import Library
 from kvdsl.spec.slots import (
     ByteRate,
     Bytes,
@@ -39,8 +38,8 @@ FABRIC_SHAPES = ("switch", "rail", "tree", "ring", "torus", "mesh")
 
 
 class Device(Declaration):
-    library: Annotated[Library | None, Referred(("library",))] = Field(
-        default=None, description="its maker's, for collectives that an engine leaves to it"
+    library: Annotated[str | None, Word()] = Field(
+        default=None, description="its maker's for collectives, as the catalog calls it"
     )
     memory: PositiveBytes = Field(description="as sold")
     reported: PositiveBytes | None = Field(default=None, description="as the driver says")
@@ -87,7 +86,12 @@ class Link(Declaration):
 
 
 class Domain(Block):
-    """Devices that talk over one kind of link."""
+    """Devices that talk over one kind of link. Two devices talk over the smallest domain that holds
+    both. `switch`: any pair at the full link. `mesh`: one link a pair, so that a rank has one to
+    each other rank of its group. `ring`, `torus`: one link each way an axis; a group that goes
+    round an axis has both, one that lies on a part of it one. `pairs`: groups of `size` neighbours.
+    `bus`: through the host. The last of `dims` runs fastest; they count all devices, or in a rack
+    its nodes, which are then joined device by device."""
 
     link: Annotated[Link, Referred(("link",))] = Field(description="what joins them")
     shape: Annotated[Shape, Word(SHAPES)] = Field(default="switch", description="how it joins them")
@@ -188,7 +192,10 @@ class ManyRacks(Block):
 
 
 class Fabric(Block):
-    """What joins nodes, racks or clusters."""
+    """What joins nodes, racks or clusters. `switch`: any pair of NICs at the full link. `rail`: NIC
+    k of all nodes in switch k; other pairs cross the spine. `tree`: leaf switches below a spine.
+    `ring`, `torus`, `mesh`: the NICs of a node are shared out over the links of the shape, and a
+    group has those that lead to its nodes. What crosses the spine meets the oversubscription."""
 
     link: Annotated[Link, Referred(("link",))] = Field(description="of a NIC into it")
     shape: Annotated[FabricShape, Word(FABRIC_SHAPES)] = Field(

@@ -373,6 +373,10 @@ def _general(fault: Fault) -> Diagnostic:
         advice = f"to give one attribute its value, write `{statement[1].text} = …`"
     if fault.found.text in _COMPARISONS and statement and "EQUAL" in fault.accepted:
         advice = f"a condition is written `require {fault.text(statement[0], statement[-1])} …`"
+    if fault.found.text == "." and fault.before.text == "]":
+        advice = "units are counted through all that holds them: write `hall.nodes[18..19]`"
+    elif expected == "a whole number":
+        advice = "units are counted from 0: `[0]`, `[0..3]` or `[0, 4..7]`, both ends included"
     message = say.Unexpected(
         fault.place, expected, fault.after, fault.sight, _near_clause(fault), advice
     )

@@ -37,6 +37,7 @@ cluster rails { nodes = 4 x box; fabric { link = slow; shape = rail; oversubscri
 cluster halves { nodes = 4 x four; fabric { link = slow; shape = rail; oversubscription = 2 } }
 cluster circle { nodes = 4 x box; fabric { link = slow; shape = ring } }
 cluster mesh { nodes = 5 x box; fabric { link = slow; shape = mesh } }
+cluster both  { nodes = [2 x box, 2 x four]; fabric = slow }
 cluster hall { racks = 2 x racks.gb200_nvl72; fabric = slow }
 """
 
@@ -166,6 +167,11 @@ def test_trays_of_an_nvl72_are_no_level_of_their_own() -> None:
     inner, outer = levels("hall", *range(144))
     assert row(inner.kind, inner.units) == ("rack", 2)
     assert row(outer.parts, outer.in_part, outer.nics) == (2, 72, 72)
+
+
+def test_a_group_on_nodes_of_two_kinds_has_the_nics_of_the_slower() -> None:
+    assert [levels("both", *range(n, n + 16))[-1].nics for n in (0, 8, 16)] == [8, 4, 4]
+    assert [gigabytes(levels("both", *range(n, n + 16))[-1]) for n in (0, 16)] == [10, 5]
 
 
 def test_what_nothing_joins_has_no_levels() -> None:

@@ -202,7 +202,7 @@ def _rows(
     """Children in rows: devices in a grid, boxes as many side by side as have room."""
     if box.cells:
         columns = max(1, int((room + GAP) // (size.width + GAP)))
-        columns = _even(len(box.cells), columns)
+        columns = box.row if 1 < box.row <= columns else _even(len(box.cells), columns)
         cells = [
             Place(0, 0, size.width, size.height, cell=cell, devices=frozenset((cell.device,)))
             for cell in box.cells
