@@ -262,3 +262,38 @@ def test_the_figures_of_the_worked_case_are_told(
     found = next(p for p in told(f"kvspec 1\n{text}") if p.code == code)
     said = " ".join((found.headline, found.primary.text, *found.notes, *found.helps))
     assert [figure for figure in figures if figure not in said] == []
+
+
+# --- where ranks stand -------------------------------------------------------------------------
+
+STRADDLING = """\
+kvspec 1
+cluster pod { nodes = 4 x nodes.hgx_h100; fabric = links.infiniband_ndr }
+deployment sixes {
+  model    = models.llama_3_2_3b
+  weights  = formats.bf16
+  kv       = formats.bf16
+  on       = pod
+  layout   { attention { dp = 6 }; ffn { tp = 6 }; vocab { dp = 6 }; replicas = 3 }
+  budget   { reserve = 3 GB }
+  workload { context = 8 ktok; concurrency = 36 req }
+}
+deployment apart extends sixes { on = pod.devices[0..5, 8..13, 16..21] }
+"""
+
+
+def test_groups_that_straddle_nodes_are_told_which_devices_to_choose() -> None:
+    """Three stages of six on nodes of eight: the second has two ranks in the first node."""
+    found = {p.code: p for p in told(STRADDLING, "sixes")}
+    wanted = "6 ranks fit in one domain of 8; `on = pod.devices[0..5, 8..13, 16..21]` gives each"
+    assert [each for each in found["KV104"].helps if each.startswith(wanted)]
+    assert "KV104" not in {p.code for p in told(STRADDLING, "apart")}
+
+
+def test_idle_devices_are_told_by_whole_and_half_used_nodes() -> None:
+    found = {p.code: p for p in told(STRADDLING, "sixes")}
+    assert found["KV201"].notes == (
+        "the layout uses 18: 6 a stage x 3 replicas",
+        "6 of them stand in a node that holds ranks: it is half used",
+        "1 whole node idle",
+    )
