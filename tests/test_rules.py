@@ -297,3 +297,33 @@ def test_idle_devices_are_told_by_whole_and_half_used_nodes() -> None:
         "6 of them stand in a node that holds ranks: it is half used",
         "1 whole node idle",
     )
+
+
+@pytest.mark.parametrize(
+    ("on", "way"),
+    [
+        ("1 x bare", "give the node a `scale_up`, or a `host` with its `link`"),
+        ("8 x devices.h100_sxm", "declare a node with these `devices` and a `scale_up`"),
+        ("2 x four", "declare a cluster with a `fabric` and `nodes = 2 x four`"),
+        ("alone", "give `alone` a `fabric`"),
+    ],
+)
+def test_a_group_that_nothing_joins_is_told_what_would_join_it(on: str, way: str) -> None:
+    text = f"""\
+kvspec 1
+node bare {{ devices = 8 x devices.h100_sxm }}
+node four {{ devices = 4 x devices.h100_sxm; scale_up {{ link = links.nvlink4 }} }}
+cluster alone {{ nodes = 2 x four }}
+deployment served {{
+  model    = models.llama_3_1_8b
+  weights  = formats.bf16
+  kv       = formats.bf16
+  on       = {on}
+  layout   {{ tp = 8 }}
+  budget   {{ reserve = 3 GB }}
+  workload {{ context = 8 ktok; concurrency = 36 req }}
+}}
+"""
+    (problem,) = told(text)
+    assert problem.code == "KV204"
+    assert problem.helps[0].startswith(way)
