@@ -184,7 +184,7 @@ def _unjoined(root: Unit, reach: Reach) -> tuple[str, str, str]:
         return "device", "devices of", "give the node a `scale_up`, or a `host` with its `link`"
     inner = root.children[0][1].kind if root.kind == "set" else "node"
     if inner == "device":
-        way = f"declare a node with these `devices` and a `scale_up`, and take it in place of `{root.title}`"
+        way = "declare a node with these `devices` and a `scale_up`, and stand on it"
         return inner, "machines of a device each:", way
     spread = f"{reach.nodes:,} nodes of"
     if root.kind == "set":
