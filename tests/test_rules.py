@@ -262,3 +262,68 @@ def test_the_figures_of_the_worked_case_are_told(
     found = next(p for p in told(f"kvspec 1\n{text}") if p.code == code)
     said = " ".join((found.headline, found.primary.text, *found.notes, *found.helps))
     assert [figure for figure in figures if figure not in said] == []
+
+
+# --- where ranks stand -------------------------------------------------------------------------
+
+STRADDLING = """\
+kvspec 1
+cluster pod { nodes = 4 x nodes.hgx_h100; fabric = links.infiniband_ndr }
+deployment sixes {
+  model    = models.llama_3_2_3b
+  weights  = formats.bf16
+  kv       = formats.bf16
+  on       = pod
+  layout   { attention { dp = 6 }; ffn { tp = 6 }; vocab { dp = 6 }; replicas = 3 }
+  budget   { reserve = 3 GB }
+  workload { context = 8 ktok; concurrency = 36 req }
+}
+deployment apart extends sixes { on = pod.devices[0..5, 8..13, 16..21] }
+"""
+
+
+def test_groups_that_straddle_nodes_are_told_which_devices_to_choose() -> None:
+    """Three stages of six on nodes of eight: the second has two ranks in the first node."""
+    found = {p.code: p for p in told(STRADDLING, "sixes")}
+    wanted = "6 ranks fit in one domain of 8; `on = pod.devices[0..5, 8..13, 16..21]` gives each"
+    assert [each for each in found["KV104"].helps if each.startswith(wanted)]
+    assert "KV104" not in {p.code for p in told(STRADDLING, "apart")}
+
+
+def test_idle_devices_are_told_by_whole_and_half_used_nodes() -> None:
+    found = {p.code: p for p in told(STRADDLING, "sixes")}
+    assert found["KV201"].notes == (
+        "the layout uses 18: 6 a stage x 3 replicas",
+        "6 of them stand in a node that holds ranks: it is half used",
+        "1 whole node idle",
+    )
+
+
+@pytest.mark.parametrize(
+    ("on", "way"),
+    [
+        ("1 x bare", "give the node a `scale_up`, or a `host` with its `link`"),
+        ("8 x devices.h100_sxm", "declare a node with these `devices` and a `scale_up`"),
+        ("2 x four", "declare a cluster with a `fabric` and `nodes = 2 x four`"),
+        ("alone", "give `alone` a `fabric`"),
+    ],
+)
+def test_a_group_that_nothing_joins_is_told_what_would_join_it(on: str, way: str) -> None:
+    text = f"""\
+kvspec 1
+node bare {{ devices = 8 x devices.h100_sxm }}
+node four {{ devices = 4 x devices.h100_sxm; scale_up {{ link = links.nvlink4 }} }}
+cluster alone {{ nodes = 2 x four }}
+deployment served {{
+  model    = models.llama_3_1_8b
+  weights  = formats.bf16
+  kv       = formats.bf16
+  on       = {on}
+  layout   {{ tp = 8 }}
+  budget   {{ reserve = 3 GB }}
+  workload {{ context = 8 ktok; concurrency = 36 req }}
+}}
+"""
+    (problem,) = told(text)
+    assert problem.code == "KV204"
+    assert problem.helps[0].startswith(way)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kvdsl.checks.study import Fact, Study
 from kvdsl.diagnostics import Severity
+from kvdsl.placement.topology import Reach, Unit
 from kvdsl.rules import Rule, rule
 from kvdsl.units import BYTE_RATE, BYTES, Quantity
 
@@ -128,8 +129,8 @@ def idle_devices(study: Study) -> Iterator[Fact]:
     Severity.ERROR,
     "placement",
     "nothing joins the {size} devices of a group ({axis})",
-    label="the group spans {nodes} nodes of {title}",
-    helps=("give the cluster a `fabric`, or keep the group inside one node",),
+    label="the group spans {spread} {title}",
+    helps=("{way}, or keep the group inside one {inner}",),
 )
 def unjoined_group(study: Study) -> Iterator[Fact]:
     """Every group that communicates is joined by a link.
@@ -162,15 +163,37 @@ def unjoined_group(study: Study) -> Iterator[Fact]:
         return
     widest = max(apart, key=lambda g: g.size)
     axes = dict.fromkeys(_axis(g.axis) for g in apart if g.size == widest.size)
+    inner, spread, way = _unjoined(study.subject.topology.root, widest.reach)
     yield Fact(
         study.subject.place("on"),
         {
             "size": widest.size,
             "axis": ", ".join(axes),
-            "nodes": widest.reach.nodes,
+            "spread": spread,
             "title": widest.reach.title,
+            "inner": inner,
+            "way": way,
         },
         (("devices of a group", Quantity(widest.size)),),
+    )
+
+
+def _unjoined(root: Unit, reach: Reach) -> tuple[str, str, str]:
+    """What the group could stay inside of, what it spans, and what would join it."""
+    if reach.kind == "node":
+        return "device", "devices of", "give the node a `scale_up`, or a `host` with its `link`"
+    inner = root.children[0][1].kind if root.kind == "set" else "node"
+    if inner == "device":
+        way = "declare a node with these `devices` and a `scale_up`, and stand on it"
+        return inner, "machines of a device each:", way
+    spread = f"{reach.nodes:,} nodes of"
+    if root.kind == "set":
+        way = f"declare a cluster with a `fabric` and `{inner}s = {root.title}`"
+        return inner, spread, way
+    return (
+        inner,
+        spread,
+        f"give `{reach.title}` a " + ("`scale_up`" if reach.kind == "rack" else "`fabric`"),
     )
 
 

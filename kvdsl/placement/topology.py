@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from kvdsl.placement.joins import Join, Unit, unit_of
 from kvdsl.placement.levels import Level, Stop, join_among, levels, reach_depth
@@ -55,7 +56,11 @@ class Topology:
 
     def trail(self, place: int) -> tuple[Stop, ...]:
         """The same, each unit with the place of its first device in the root."""
-        unit, offset, start = self.root, self.in_root(place), 0
+        return self._trail(self.in_root(place))
+
+    def _trail(self, device: int) -> tuple[Stop, ...]:
+        """From the root down to one of its devices."""
+        unit, offset, start = self.root, device, 0
         stops: list[Stop] = []
         while unit.children:
             number = 0
@@ -87,12 +92,19 @@ class Topology:
         """How many devices, nodes, racks or clusters hold one of the first `used` devices."""
         if kind == "device":
             return used
-        count = 0
-        for first, start, length in self.picked:
-            taken = min(used - first, length)
-            if taken > 0:
-                count += _touched(self.root, kind, start, start + taken)
-        return count
+        runs = sorted((start, start + min(used - first, length))
+                      for first, start, length in self.picked if used > first)  # fmt: skip
+        count = sum(_touched(self.root, kind, start, end) for start, end in runs)
+        # Two runs in one unit touch it once.
+        return count - sum(
+            self._unit(kind, end - 1) == self._unit(kind, start)
+            for (_, end), (start, _) in pairwise(runs)
+        )
+
+    def _unit(self, kind: str, device: int) -> int:
+        """The unit of a kind that holds a device of the root, named by its first device."""
+        stops = (stop.start for stop in self._trail(device) if stop.unit.kind == kind)
+        return next(stops, 0 if self.root.kind == kind else -1 - device)
 
     def left_in_last_node(self, used: int) -> int:
         """Devices of the selection behind the first `used` that share a node with the last."""

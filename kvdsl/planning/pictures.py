@@ -106,9 +106,7 @@ class _Drawing:
         found = self._at(device)
         if found is None:
             here = self._in_line(device) >= 0
-            return Cell(
-                device, "", ("idle" if here else "not picked",), -1, -1, -1, "", "", idle=True
-            )
+            return Cell(device, "", ("idle" if here else "free",), -1, -1, -1, "", "", idle=True)
         degrees = self.placement.degrees
         at = meshes(degrees)["attention"].coordinates(found.rank)
         holder = found.replica * degrees.attention.dp + at["dp"]

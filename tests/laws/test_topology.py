@@ -12,6 +12,7 @@ from kvdsl.spec.hardware import (
     ManyNodes,
     ManyRacks,
     Node,
+    Pick,
     Rack,
     Selection,
 )
@@ -29,3 +30,17 @@ def test_two_devices_talk_over_the_smallest_domain_that_holds_both() -> None:
     assert reach.join is not None
     assert reach.join.link is link
     assert reach.nodes == 2
+
+
+def test_units_are_touched_by_the_first_devices_in_line() -> None:
+    device = Device(name="gpu", memory=GB, bandwidth=GB)
+    box = Node(name="box", devices=(ManyDevices(count=4, of=device),))
+    rack = Rack(name="rack", nodes=(ManyNodes(count=2, of=box),))
+    hall = Cluster(name="hall", racks=(ManyRacks(count=3, of=rack),))
+    whole = topology(Selection(of=hall))
+    assert [whole.touched("node", used) for used in (0, 1, 4, 5, 24)] == [0, 1, 1, 2, 6]
+    assert [whole.touched("rack", used) for used in (1, 8, 9)] == [1, 1, 2]
+    assert [whole.left_in_last_node(used) for used in (1, 4, 5, 24)] == [3, 0, 3, 0]
+    some = topology(Selection(of=hall, pick=Pick(level="devices", runs=((0, 1), (3, 6)))))
+    assert (some.devices, some.nodes) == (6, 2)
+    assert [some.left_in_last_node(used) for used in (1, 2, 3, 5)] == [2, 1, 0, 1]
