@@ -82,22 +82,17 @@ def _cached(found: Estimate, book: Ledger) -> Fraction:
 
 def cache_rows(pool: str, found: Estimate) -> tuple[CacheRow, ...]:
     """One row for each part, however often layers without it come between."""
-    rows: dict[tuple[object, ...], list[CachePart]] = {}
-    for part in found.placement.parts:
-        kept = tuple((c.name, c.heads, c.width, c.format.title) for c in part.components)
-        key = (part.name, part.form, part.growth, part.limit, part.every, kept)
-        rows.setdefault(key, []).append(part)
-    return tuple(_cache_row(pool, found, runs) for runs in rows.values())
+    return tuple(_cache_row(pool, found, part) for part in found.placement.parts)
 
 
-def _cache_row(pool: str, found: Estimate, runs: list[CachePart]) -> CacheRow:
+def _cache_row(pool: str, found: Estimate, part: CachePart) -> CacheRow:
     ranks = found.placement.degrees.size // found.placement.degrees.attention.dp
-    part, layers = runs[0], sum(run.layers for run in runs)
+    layers = part.layers
     on_rank = Fraction(0)
     everywhere = Fraction(0)
     for stage in found.placement.stages:
         here = sum(
-            (cache.rank_record(s) * s.layers for s in stage.cache if s.part in runs),
+            (cache.rank_record(s) * s.layers for s in stage.cache if s.part == part),
             start=Fraction(0),
         )
         on_rank = max(on_rank, here)
