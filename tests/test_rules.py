@@ -92,6 +92,13 @@ def test_rules_silence_and_soften_rules_that_exist() -> None:
     for rule in RULES:
         others = {*rule.silences, *rule.softens}
         assert others <= BY_CODE.keys() - {rule.code}, rule.code
+        assert all(Severity.INFO in BY_CODE[code].severities for code in rule.softens), rule.code
+
+
+def test_every_severity_that_a_rule_lists_fires_in_a_chunk() -> None:
+    marked = {code for chunk in CHUNKS for _, code in chunk.wanted}
+    listed = {f"{rule.code}:{each.value}" for rule in RULES for each in rule.also}
+    assert sorted(listed - marked) == []
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
@@ -103,12 +110,6 @@ def test_a_rule_is_documented_in_four_sections(rule: Rule) -> None:
 
 
 # --- examples ----------------------------------------------------------------------------------
-
-
-def spec_in(section: str) -> str:
-    """The spec that ends a section, or nothing: from its first declaration on."""
-    found = re.search(r"^(deployment|device|layout|recipe) \w+", section, re.MULTILINE)
-    return section[found.start() :] if found else ""
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
@@ -127,7 +128,7 @@ def _is_remark(told_as: str) -> bool:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 def test_what_a_rule_advises_instead_gives_no_finding(rule: Rule) -> None:
-    better = spec_in(rule.section("Instead"))
+    _, better = rule.parts("Instead")
     if rule.severity is Severity.INFO or rule.code in WITHOUT_BETTER:
         assert better == ""
         return
@@ -175,6 +176,9 @@ CHUNKS = [chunk for path in FILES for chunk in chunks_of(path)]
 def test_exactly_the_marked_lines_are_reported(chunk: Chunk) -> None:
     problems = told(chunk.text)
     found = {(p.span.line, mark(p)) for p in problems}
+    unlisted = [mark(p) for p in problems if p.code in BY_CODE
+                and p.severity not in BY_CODE[p.code].severities]  # fmt: skip
+    assert unlisted == []
     extra = [f"line {p.span.line}: {mark(p)} {p.headline}" for p in problems
              if (p.span.line, mark(p)) not in chunk.wanted]  # fmt: skip
     assert (extra, sorted(chunk.wanted - found)) == ([], [])

@@ -260,7 +260,9 @@ def one_weight_format(study: Study) -> Iterator[Fact]:
     Instead
         One format for each module that differs.
 
-        recipe r { default = formats.fp8; embedding = formats.bf16; head = formats.bf16 }
+        recipe r {
+          default = formats.fp8; embedding = formats.bf16; head = formats.bf16
+        }
 
         deployment better extends served { weights = r }
     """

@@ -134,12 +134,13 @@ def failed_expectation() -> Iterator[Fact]:
     "plan",
     "{names} is not answered by this plan, so {text} was not judged",
     label="{why}",
+    also=(Severity.WARNING,),
 )
 def unanswered_requirement() -> Iterator[Fact]:
     """A requirement on a value that the plan does not have.
 
     What it checks
-        Every value that a requirement asks is answered.
+        Every value that a `require` asks is answered; of an `expect` it is a warning.
 
     Why it matters
         A cost without a price, or a transfer without pools, cannot be judged; silence would look
@@ -160,7 +161,9 @@ def unanswered_requirement() -> Iterator[Fact]:
     Instead
         Give what the value needs (here: pools and a `transfer`), or ask for something else.
 
-        deployment better extends served { require decode.tpot <= 100 ms as handover }
+        deployment better extends served {
+          require decode.tpot <= 100 ms as handover
+        }
     """
     yield from ()
 

@@ -122,6 +122,7 @@ def costly_dp_attention(study: Study) -> Iterator[Fact]:
     notes=("copied by each DP rank they take {more} more on a GPU: the cache holds {after}, not "
            "{before}",),
     helps=("say so: {blocks}; or name the engine, which decides",),
+    also=(Severity.INFO,),
 )  # fmt: skip
 def unsaid_placement(study: Study) -> Iterator[Fact]:
     """Beside DP attention, what is not said to be cut may be copied.
@@ -151,7 +152,9 @@ def unsaid_placement(study: Study) -> Iterator[Fact]:
     Instead
         Write the blocks.
 
-        layout said { attention { dp = 8 }; experts { ep = 8 }; ffn { tp = 8 }; vocab { dp = 8 } }
+        layout said {
+          attention { dp = 8 }; experts { ep = 8 }; ffn { tp = 8 }; vocab { dp = 8 }
+        }
 
         deployment better extends served { layout = said }
     """

@@ -165,6 +165,7 @@ def uneven_kv_heads(study: Study) -> Iterator[Fact]:
     ),
     flips="inside one fast domain, at low concurrency and with short contexts, TP may still win on "
     "time (KV180)",
+    also=(Severity.INFO,),
 )
 def replicated_kv_heads(study: Study) -> Iterator[Fact]:
     """TP past the KV-head count replicates the cache.

@@ -124,7 +124,9 @@ def copied_latent(study: Study) -> Iterator[Fact]:
     Instead
         Data-parallel attention beside expert parallelism, or context parallelism.
 
-        deployment better extends served { layout = { attention { dp = 8 }; experts { ep = 8 } } }
+        deployment better extends served {
+          layout = { attention { dp = 8 }; experts { ep = 8 } }
+        }
     """
     attention, found = study.subject.degrees.attention, study.costs
     if not caches_latent(study) or attention.tp == 1 or attention.cp > 1 or attention.latent_split:
@@ -190,7 +192,9 @@ def exact_latent_split(study: Study) -> Iterator[Fact]:
           weights  = formats.bf16
           kv       = formats.bf16
           on       = 1 x nodes.hgx_h100
-          layout   { attention { tp = 2; latent = split }; experts { tp = 2 }; replicas = 4 }
+          layout   {
+            attention { tp = 2; latent = split }; experts { tp = 2 }; replicas = 4
+          }
           budget   { reserve = 3 GB }
           workload { context = 8 ktok; concurrency = 64 req }
         }
@@ -198,9 +202,9 @@ def exact_latent_split(study: Study) -> Iterator[Fact]:
     Instead
         Context parallelism, or an approximation that is said to be one.
 
-        layout by_sequence { attention { cp = 2 }; experts { ep = 2 }; replicas = 4 }
+        layout by_tokens { attention { cp = 2 }; experts { ep = 2 }; replicas = 4 }
 
-        deployment better extends served { layout = by_sequence }
+        deployment better extends served { layout = by_tokens }
     """
     a, found = study.subject.degrees.attention, study.costs
     parts = [p for p in study.subject.model.parts.values() if isinstance(p, Mla)]

@@ -203,7 +203,9 @@ def idle_dp_ranks(study: Study) -> Iterator[Fact]:
     Instead
         Fewer, wider DP ranks (`attention { dp = 4; tp = 2 }`), or context parallelism.
 
-        deployment better extends served { layout = { attention { cp = 8 }; experts { ep = 8 } } }
+        deployment better extends served {
+          layout = { attention { cp = 8 }; experts { ep = 8 } }
+        }
     """
     found, degrees = study.costs, study.subject.degrees
     if degrees.attention.dp == 1 or found.load is None:

@@ -47,7 +47,9 @@ def uneven_experts(study: Study) -> Iterator[Fact]:
     Instead
         An EP that divides the experts, or redundant experts to fill up.
 
-        deployment better extends served { layout = { attention { dp = 8 }; experts { ep = 8 } } }
+        deployment better extends served {
+          layout = { attention { dp = 8 }; experts { ep = 8 } }
+        }
     """
     experts = study.subject.degrees.experts
     for part in study.subject.model.parts.values():
@@ -221,6 +223,7 @@ def uneven_stages(study: Study) -> Iterator[Fact]:
     label="{copies} more in each of {layers} layers",
     notes=("with them {own} fit, without them {other}, and the workload asks {asked}",),
     helps=("fewer are enough where their load is even; times here take it as even",),
+    also=(Severity.INFO,),
 )
 def redundant_experts(study: Study) -> Iterator[Fact]:
     """Redundant experts are paid in cache.
