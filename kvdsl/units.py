@@ -199,6 +199,8 @@ MISTAKEN: Mapping[str, str] = MappingProxyType(
         "days": "d",
         "msec": "ms",
         "usec": "us",
+        "\u00b5s": "us",
+        "\u03bcs": "us",
         "FLOPS": "FLOP/s",
         "TFLOPS": "TFLOP/s",
         "GFLOPS": "GFLOP/s",

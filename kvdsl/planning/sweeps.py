@@ -36,7 +36,9 @@ def _table(resolver: Resolver, name: str, sweep: Sweep, changes: Sequence[Change
     every = product(*(axis.values for axis in sweep.axes))
     names = sweep.show or SHOWN
     for point in islice(every, MOST_ROWS):
-        made = [Change(axis.path, value) for axis, value in zip(sweep.axes, point, strict=True)]
+        made = [
+            Change(axis.path, value, axis.at) for axis, value in zip(sweep.axes, point, strict=True)
+        ]
         rows.append((tuple(map(_text, point)), _values(resolver, name, (*changes, *made), names)))
     found = [n for i, n in enumerate(names) if sweep.show or any(r[1][i] for r in rows)]
     kept = [names.index(n) for n in found]

@@ -18,6 +18,7 @@ from kvdsl.resolve.combination_messages import (
 )
 from kvdsl.resolve.context import BLOCK, Context
 from kvdsl.resolve.expressions import MOST_COUNT
+from kvdsl.resolve.foreign_names import FORM_NAMES
 from kvdsl.resolve.inheritance import flat
 from kvdsl.resolve.names import Scope
 from kvdsl.resolve.naming_messages import PartForm, UnknownAttribute, WrittenTwice, like, listed
@@ -86,9 +87,10 @@ def _part(context: Context, entry: Entry) -> Part | None:
     forms = FORMS.get(entry.sort, {})
     form = forms.get(entry.form.text)
     if form is None:
-        near = like(entry.form.text, forms)
+        other, hint = FORM_NAMES.get(entry.form.text.lower(), ("", ""))
+        near = None if other in forms else like(entry.form.text, forms)
         reason = f"cannot be `{entry.form.text}`"
-        hint = f"its form is one of {listed(forms)}"
+        hint = hint if other in forms else f"its form is one of {listed(forms)}"
         context.tell(PartForm(entry.form.span, entry.sort, name, reason, near, hint))
         return None
     raw = flat(context, entry, "", "", ())

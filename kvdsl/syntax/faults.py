@@ -82,8 +82,14 @@ def _strange_character(fault: Fault) -> Diagnostic | None:
         return say.WrongQuotes(span, instead).diagnostic(fix=fix)
     if text == ":" and fault.statement:
         return _colon(fault)
-    if fault.before.kind is Kind.NUMBER and text in MISTAKEN:
-        return say.UnknownUnit(span, text, f"`{MISTAKEN[text]}`").diagnostic()
+    unit, span_of_unit = text, span
+    behind = fault.token(1)
+    if behind.kind is Kind.WORD and behind.start == found.end:  # a micro sign and its `s`
+        unit, span_of_unit = text + behind.text, fault.span(found, behind)
+    if fault.before.kind is Kind.NUMBER and unit in MISTAKEN:
+        meant = MISTAKEN[unit]
+        unknown = say.UnknownUnit(span_of_unit, unit, f"`{meant}`")
+        return unknown.diagnostic(fix=Fix(f"write {meant}", span_of_unit, meant))
     character = f"`{text}`" if text.isprintable() else f"the character U+{ord(text[0]):04X}"
     advice = ""
     if text.isalpha():
