@@ -310,6 +310,27 @@ def grouped(value: Value) -> str:
     return f"{int(value):,}"
 
 
+def counted(number: Value | str, nouns: str) -> str:
+    """A number with its noun, which is given in the plural: `8 query heads`, `1 query head`,
+    `1 copy`; `3 times` and `once`. A number that is text already stays as it is printed."""
+    text = number if isinstance(number, str) else grouped(number)
+    if text != "1":
+        return f"{text} {nouns}"
+    if nouns == "times":
+        return "once"
+    head, ies, _ = nouns.rpartition("ies")
+    return f"1 {head}y" if ies and nouns.endswith("ies") else f"1 {nouns.removesuffix('s')}"
+
+
+class Numeral(str):
+    """A printed fact of a template, where `{heads:query heads}` puts its noun behind it."""
+
+    __slots__ = ()
+
+    def __format__(self, nouns: str) -> str:
+        return counted(str(self), nouns) if nouns else str(self)
+
+
 def shown(quantity: Quantity) -> str:
     """For people, rounded: `45.23 GB`, `1,402,348 tok`, `9.53 ms`, `64,512 B/tok`."""
     ladder = _LADDERS.get(quantity.dimension)

@@ -19,7 +19,7 @@ import pytest
 from kvdsl.checks.findings import RULES, examine
 from kvdsl.checks.study import Study
 from kvdsl.costs.estimate import estimate
-from kvdsl.diagnostics import Diagnostic, Severity
+from kvdsl.diagnostics import Diagnostic, Message, Severity
 from kvdsl.planning.deploy import outcome
 from kvdsl.planning.subjects import subject
 from kvdsl.project.catalog import Catalog
@@ -107,6 +107,21 @@ def test_a_rule_is_documented_in_four_sections(rule: Rule) -> None:
     assert rule.summary.endswith(".")
     assert lines[1:] == list(SECTIONS)
     assert all(rule.section(title) for title in SECTIONS)
+
+
+COUNTED = re.compile(
+    r"\{\w+\} (?:\w+ )?(?:ranks|heads|copies|devices|nodes|stages|layers|experts|requests|ways"
+    r"|times|replicas|values|tokens|bits|parameters|domains|micro-batches|all-reduces)\b"
+)
+
+
+def test_a_count_and_its_noun_are_written_so_that_one_is_singular() -> None:
+    """`{heads:query heads}` gives `1 query head`, `{heads} query heads` would not."""
+    templates = [t for r in RULES for t in (r.headline, r.label, r.flips, *r.notes, *r.helps)]
+    for message in Message.__subclasses__():
+        templates += [message.headline, message.label, *message.notes, *message.helps]
+    assert [text for text in templates if COUNTED.search(text)] == []
+    assert len(templates) > 300
 
 
 # --- examples ----------------------------------------------------------------------------------

@@ -281,7 +281,7 @@ def not_costed() -> Iterator[Fact]:
     Severity.ERROR,
     "plan",
     "pools {first} and {second} stand on the same devices of {title}",
-    label="{count} devices are in both",
+    label="in both: {count:devices}",
     helps=("give each pool its own: `on = {title}.nodes[0..1]` and `on = {title}.nodes[2..3]`",),
 )
 def shared_devices() -> Iterator[Fact]:

@@ -19,7 +19,7 @@ LAYER_MODULES = frozenset({"attention", "ffn", "routed_experts", "shared_experts
     "too-few-devices",
     Severity.ERROR,
     "subject",
-    "the layout needs {needed} devices, and {title} has {there}",
+    "the layout needs {needed:devices}, and {title} has {there}",
     label="{arithmetic} = {needed}",
     helps=("take {more} more, or cut less: fewer `replicas`, a smaller `tp` or `pp`",),
 )
@@ -71,8 +71,8 @@ def too_few_devices(study: Study) -> Iterator[Fact]:
     "idle-devices",
     Severity.WARNING,
     "placement",
-    "{idle} of {there} devices hold no rank",
-    label="{there} devices here",
+    "no rank lies on {idle} of {there:devices}",
+    label="{there:devices} here",
     notes=("the layout uses {used}: {arithmetic}",),
     helps=("another replica or a wider cut would use them; or take fewer devices",),
 )
@@ -123,8 +123,8 @@ def idle_devices(study: Study) -> Iterator[Fact]:
     "unjoined-group",
     Severity.ERROR,
     "placement",
-    "nothing joins the {size} devices of a group ({axis})",
-    label="the group spans {nodes} nodes of {title}",
+    "nothing joins the {size:devices} of a group ({axis})",
+    label="the group spans {nodes:nodes} of {title}",
     helps=("give the cluster a `fabric`, or keep the group inside one node",),
 )
 def unjoined_group(study: Study) -> Iterator[Fact]:
@@ -180,8 +180,8 @@ def _axis(axis: str) -> str:
     "tp-crosses-node",
     Severity.WARNING,
     "costs",
-    "{count} all-reduces of every decode step leave the fast domain",
-    label="a group of {size} ranks spans {domains} domains",
+    "{count:all-reduces} of every decode step must leave the fast domain",
+    label="a group of {size:ranks} spans {domains:domains}",
     notes=(
         "each carries {payload} a sequence over {link}; at this batch one takes {once}, "
         "all of them {whole} a step",

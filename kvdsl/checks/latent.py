@@ -37,7 +37,7 @@ if' only."""
     Severity.INFO,
     "costs",
     "TP attention is right for so small a batch: {cached} cached, break-even at {even}",
-    label="the latent is copied {copies} times, and cheap here",
+    label="the latent is copied {copies:times}, and cheap here",
     notes=("all cached bytes ({bytes}) are fewer than the attention weights ({weights}), which DP "
            "attention would read on every rank",),
     silences=("KV105",),
@@ -95,8 +95,8 @@ def small_batch_latent(study: Study) -> Iterator[Fact]:
     "copied-latent",
     Severity.WARNING,
     "costs",
-    "TP={tp} keeps {copies} copies of the latent cache",
-    label="every one of {tp} ranks holds all of it",
+    "TP={tp} keeps {copies:copies} of the latent cache",
+    label="every one of {tp:ranks} holds all of it",
     notes=("the latent is one for all heads: {per_gpu} a GPU, whatever TP is",),
     flips="few cached tokens (break-even at {even}), or fewer requests than ranks",
 )
@@ -170,7 +170,7 @@ def _data_parallel(study: Study) -> Suggestion | None:
     Severity.WARNING,
     "costs",
     "an exact split of the latent reduces every score: {bytes} a step on each rank",
-    label="{tp} ranks hold a part of every key",
+    label="{tp:ranks} hold a part of every key",
     notes=("{each} of scores a cached token and layer, against {record} of latent; it grows with "
            "the context, and the times here leave it out",),
     helps=("with `exact = false` each rank takes its own softmax, an approximation; `cp` cuts the "
@@ -245,9 +245,9 @@ def _by_sequence(study: Study) -> Suggestion | None:
     "missing-rope-key",
     Severity.ERROR,
     "costs",
-    "`{part}` caches a latent of {latent} values and no rope key",
+    "`{part}` caches a latent of {latent:values} and no rope key",
     label="the cache counts {size} a token",
-    notes=("a rope key of {rope} values, as DeepSeek publishes, adds {more}: the cache holds "
+    notes=("a rope key of {rope:values}, as DeepSeek publishes, adds {more}: the cache holds "
            "{after}, not {before}",),
     helps=("give `rope_dim`; if the model has no positions in its keys, allow this finding",),
 )  # fmt: skip

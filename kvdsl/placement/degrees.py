@@ -17,6 +17,7 @@ from kvdsl.diagnostics import Diagnostic, Label, Message
 from kvdsl.source import Span
 from kvdsl.spec.declaration import Block
 from kvdsl.spec.layout import Layout
+from kvdsl.units import counted
 
 STAGE_LIMIT = 65_536
 """Most devices of one stage: enough for any machine, small enough to be walked."""
@@ -171,7 +172,7 @@ CODES: tuple[tuple[str, str, str], ...] = (
 class SizesDisagree(Message):
     code: ClassVar[str] = "KV080"
     headline: ClassVar[str] = (
-        "{block} cuts {product} ways, but a stage of this layout has {size} devices"
+        "{block} cuts {product:ways}, but a stage of this layout has {size:devices}"
     )
     label: ClassVar[str] = "{arithmetic} = {product}"
     notes: ClassVar[tuple[str, ...]] = ("{reason}",)
@@ -188,8 +189,8 @@ class SizesDisagree(Message):
 @dataclass(frozen=True, slots=True)
 class StageTooLarge(Message):
     code: ClassVar[str] = "KV081"
-    headline: ClassVar[str] = "a stage of this layout has {size:,} devices"
-    notes: ClassVar[tuple[str, ...]] = ("kvdsl plans up to {limit:,} devices a stage",)
+    headline: ClassVar[str] = "a stage of this layout has {size:devices}"
+    notes: ClassVar[tuple[str, ...]] = ("kvdsl plans up to {limit:devices} a stage",)
     span: Span
     size: int
     limit: int
@@ -198,8 +199,8 @@ class StageTooLarge(Message):
 @dataclass(frozen=True, slots=True)
 class TooManyStages(Message):
     code: ClassVar[str] = "KV083"
-    headline: ClassVar[str] = "this layout has {stages:,} stages"
-    notes: ClassVar[tuple[str, ...]] = ("kvdsl plans up to {limit:,} stages",)
+    headline: ClassVar[str] = "this layout has {stages:stages}"
+    notes: ClassVar[tuple[str, ...]] = ("kvdsl plans up to {limit:stages}",)
     span: Span
     stages: int
     limit: int
@@ -341,7 +342,7 @@ def _disagreement(
     labels: tuple[Label, ...]
     if layout.tp is not None:
         reason = f"`tp = {size}` says how many devices a stage has; axes left out are 1"
-        labels = (Label(_at(layout, "tp", place), f"a stage has {size} devices"),)
+        labels = (Label(_at(layout, "tp", place), f"a stage has {counted(size, 'devices')}"),)
     else:
         first, first_block, _, first_text = leader
         reason = f"{first} ({first_text}) says {size}, and every block must agree"

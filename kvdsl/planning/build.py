@@ -27,6 +27,7 @@ from kvdsl.spec.deployment import Deployment, Pool
 from kvdsl.spec.hardware import Selection
 from kvdsl.spec.layout import Layout
 from kvdsl.spec.vocabulary import VOCABULARY
+from kvdsl.units import counted
 
 
 def build(
@@ -167,7 +168,7 @@ def _workload(pool: Pool) -> str:
     if workload.context is not None:
         said.append(f"{workload.context:,} tok of context")
     elif workload.classes:
-        said.append(f"{len(workload.classes)} classes of requests")
+        said.append(f"{counted(len(workload.classes), 'classes')} of requests")
     else:
         said.append(f"{workload.prompt or 0:,} tok in, {workload.output or 0:,} tok out")
     if workload.concurrency is not None:

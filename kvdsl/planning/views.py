@@ -14,7 +14,7 @@ from kvdsl.costs.passes import RankTime
 from kvdsl.placement.cache import CachePart
 from kvdsl.placement.exchanges import Group
 from kvdsl.plan import CacheRow, CollectiveRow, MemoryBar, Segment, StepBar
-from kvdsl.units import BYTES, BYTES_PER_TOKEN, NONE, TIME, Quantity, grouped
+from kvdsl.units import BYTES, BYTES_PER_TOKEN, NONE, TIME, Quantity, counted, grouped
 
 MODULE_ORDER = (
     "embedding", "attention", "state_mixer", "indexer", "ffn", "routed_experts", "shared_experts",
@@ -122,7 +122,7 @@ def _growth(part: CachePart) -> str:
     if part.growth == "window":
         return f"last {part.limit:,} tok"
     if part.growth == "request":
-        return "once a request" if part.state else f"{part.limit:,} records a request"
+        return "once a request" if part.state else f"{counted(part.limit, 'records')} a request"
     return f"once in {part.every:,} tok" if part.every > 1 else "with every token"
 
 

@@ -29,7 +29,7 @@ from kvdsl.resolve.values import Each, Many, Quotation, Reference, Series, Value
 from kvdsl.source import Span
 from kvdsl.syntax import nodes
 from kvdsl.syntax.nodes import Binary, Call, Expr, Items, Unary, Within
-from kvdsl.units import Quantity, tidy
+from kvdsl.units import Quantity, counted, tidy
 
 MOST_BITS = 2_000
 """No figure of a plan has 600 digits; one that does comes of a mistake and would only be slow."""
@@ -245,7 +245,7 @@ def _arguments(context: Context, expr: Call, scope: Scope) -> list[tuple[Quantit
         context.tell(
             BadCall(
                 expr.span,
-                f"`{name}` cannot work on {counted(len(found))}",
+                f"`{name}` cannot work on {counted(len(found), 'values')}",
                 None,
                 f"write `{name}{example}`",
             )
@@ -276,10 +276,6 @@ def _function(
     else:
         result = min(numbers) if name == "min" else max(numbers)
     return bounded(context, Quantity(tidy(result), dimension), expr.span)
-
-
-def counted(values: int) -> str:
-    return "1 value" if values == 1 else f"{values:,} values"
 
 
 # --- lists, `x`, `per` -------------------------------------------------------------------------

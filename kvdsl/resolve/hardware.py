@@ -33,6 +33,7 @@ from kvdsl.spec.hardware import (
     Selection,
 )
 from kvdsl.syntax.nodes import Expr, Path
+from kvdsl.units import counted
 
 MOST_UNITS = 10**12
 
@@ -154,12 +155,13 @@ def _shape(context: Context, name: str, domain: Domain, devices: int) -> bool:
         )
     elif domain.shape == "torus" and given != devices:
         axes = " x ".join(str(axis) for axis in domain.dims or ())
-        reason = f"this torus has {axes} = {given:,} places, and there are {devices:,} devices"
+        places = counted(given or 0, "places")
+        reason = f"this torus has {axes} = {places}, and there are {counted(devices, 'devices')}"
         way = "the product of `dims` is the number of devices"
     elif domain.shape == "pairs" and domain.size is None:
         reason, way = "`pairs` needs the `size` of a group", "write `size = 2`"
     elif domain.shape == "pairs" and domain.size and devices % domain.size:
-        reason = f"{devices:,} devices cannot form groups of {domain.size:,}"
+        reason = f"{counted(devices, 'devices')} cannot form groups of {domain.size:,}"
         way = "the number of devices is a multiple of `size`"
     if reason is None:
         return True

@@ -28,7 +28,7 @@ from kvdsl.source import Span
 from kvdsl.spec.declaration import Block, Origin
 from kvdsl.spec.model import FORMS, Gqa, Layer, Model, Moe, Part, Run, SharedCache, Softmax, Tower
 from kvdsl.syntax import nodes
-from kvdsl.units import grouped
+from kvdsl.units import counted, grouped
 
 MOST_LAYERS = 1_000
 """Far above any model; a stack beyond it is a slip, and every stage would walk it."""
@@ -108,23 +108,25 @@ def _adds_up(context: Context, part: Part) -> bool:
     """Whether the figures of one part go together."""
     match part:
         case Gqa() if part.query_heads % part.kv_heads:
-            reason = (
-                f"{part.query_heads:,} query heads cannot share {part.kv_heads:,} KV heads evenly"
-            )
+            heads = counted(part.query_heads, "query heads")
+            reason = f"{heads} cannot share {counted(part.kv_heads, 'KV heads')} evenly"
             way = (
                 "each KV head serves as many query heads: `query_heads` is a multiple of `kv_heads`"
             )
             where = _where(part, "kv_heads")
         case Moe() if part.active > part.experts:
-            reason = f"a token visits {part.active:,} of {part.experts:,} experts"
+            reason = f"a token visits {part.active:,} of {counted(part.experts, 'experts')}"
             way = "`active` is at most `experts`"
             where = _where(part, "active")
         case Moe() if part.top_groups > part.groups:
-            reason = f"a token's experts lie in {part.top_groups:,} of {part.groups:,} groups"
+            reason = (
+                f"a token's experts lie in {part.top_groups:,} of {counted(part.groups, 'groups')}"
+            )
             way = "`top_groups` is at most `groups`"
             where = _where(part, "top_groups")
         case Moe() if part.experts % part.groups:
-            reason = f"{part.experts:,} experts cannot form {part.groups:,} even groups"
+            groups = counted(part.groups, "even groups")
+            reason = f"{counted(part.experts, 'experts')} cannot form {groups}"
             way = "`experts` is a multiple of `groups`"
             where = _where(part, "groups")
         case _:
