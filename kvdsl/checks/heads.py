@@ -251,8 +251,8 @@ def _staged(study: Study, heads: int) -> Suggestion | None:
     "x PP={pp}",
     label="all {tp:ranks} lie in one fast domain",
     notes=(
-        "TP={tp} reads fewer weight bytes a step; it wins while each of its {count} layer "
-        "all-reduces costs less than {allowed} more than at TP={heads}",
+        "TP={tp} reads fewer weight bytes a step; it wins while each of its {count:all-reduces} "
+        "costs less than {allowed} more than at TP={heads}",
         "the cache does not bind here: {asked} asked, {fits} fit",
     ),
     softens=("KV101",),

@@ -59,6 +59,13 @@ class Outcome:
         """What a check tells: faults and all findings that are not waived."""
         return (*self.faults, *(t.diagnostic for t in self.told if t.waived is None))
 
+    @property
+    def why(self) -> str:
+        """Why it cannot be planned, or does not fit: its first error."""
+        found = [*self.faults, *(t.diagnostic for t in self.told)]
+        errors = (d.headline for d in found if d.severity is Severity.ERROR)
+        return next(errors, "the deployment is not complete")
+
 
 def outcome(deployment: Deployment, layout: Layout | None = None) -> Outcome:
     """The deployment under its own layouts, or with `layout` in every pool."""

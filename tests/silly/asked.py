@@ -128,7 +128,7 @@ SEVERAL: dict[str, Case] = {
     ),
     "a layout compared with itself": Case(rest="compare main"),
     "a sweep with points that fail": Case(
-        lambda p: len(p.sweeps[0].rows) == 4,
+        lambda p: [bool(why) for why in p.sweeps[0].reasons] == [False, True, False, True],
         rest="sweep { layout.tp = [1, 3, 4, 1000]; show = [kv.tokens] }",
     ),
     "a sweep of one point": Case(
