@@ -276,6 +276,42 @@ def not_costed() -> Iterator[Fact]:
 
 
 @rule(
+    "KV214",
+    "no-output",
+    Severity.INFO,
+    "plan",
+    "no request has output, so that nothing is decoded: the plan has no `decode.` value",
+    label="no token is decoded",
+    helps=("write `output = 512 tok`, or as many tokens as requests get",),
+)
+def no_output() -> Iterator[Fact]:
+    """A workload without output has prompts alone, and no decode step.
+
+    What it checks
+        Some class of requests has `output` above 0, or a `context`.
+
+    Why it matters
+        A time of a token, an output throughput or a price of output would be figures of steps that
+        no request takes.
+
+    Example
+        deployment served {
+          model    = models.llama_3_1_8b
+          weights  = formats.bf16
+          kv       = formats.bf16
+          on       = 1 x nodes.hgx_h100
+          layout   { tp = 8 }
+          budget   { reserve = 3 GB }
+          workload { prompt = 8 ktok; output = 0 tok; concurrency = 8 req }
+        }
+
+    Instead
+        Nothing: this is information.
+    """
+    yield from ()
+
+
+@rule(
     "KV208",
     "shared-devices",
     Severity.ERROR,
@@ -319,6 +355,7 @@ def shared_devices() -> Iterator[Fact]:
 RULES: tuple[Rule, ...] = (
     shared_devices,
     not_costed,
+    no_output,
     wrong_claim,
     failed_requirement,
     failed_expectation,

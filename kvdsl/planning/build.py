@@ -56,7 +56,7 @@ def build(
         file=place.file.name,
         model=_title(pool.model.title if pool.model else ""),
         layout=_layouts(deployment, layout),
-        layout_name=_layout_name(deployment) or layout,
+        layout_name=_layout_name(deployment),
         hardware=_hardware(deployment),
         workload=_workload(pool),
         formats=_formats(pool),
@@ -136,7 +136,7 @@ def _layouts(deployment: Deployment, single: str) -> str:
 
 
 def _layout_name(deployment: Deployment) -> str:
-    """The layout's name; several pools have several."""
+    """The layout's name, if it has one; several pools have several."""
     pools = list(deployment.pools.values())
     layout = pools[0].layout if len(pools) == 1 else None
     return layout.name if layout is not None else ""
