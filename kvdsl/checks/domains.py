@@ -125,7 +125,7 @@ def idle_devices(study: Study) -> Iterator[Fact]:
     "placement",
     "nothing joins the {size:devices} of a group ({axis})",
     label="the group spans {nodes:nodes} of {title}",
-    helps=("give the cluster a `fabric`, or keep the group inside one node",),
+    helps=("put them in a `cluster` with a `fabric`, or keep the group inside one node",),
 )
 def unjoined_group(study: Study) -> Iterator[Fact]:
     """Every group that communicates is joined by a link.

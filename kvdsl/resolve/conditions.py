@@ -16,7 +16,7 @@ from kvdsl.resolve.blocks import Kept
 from kvdsl.resolve.context import EXPRESSION, Context
 from kvdsl.resolve.expressions import ARITHMETIC, combined
 from kvdsl.resolve.names import FUNCTIONS, Scope
-from kvdsl.resolve.naming_messages import like, listed
+from kvdsl.resolve.naming_messages import either, like, listed
 from kvdsl.resolve.schema import make
 from kvdsl.resolve.value_messages import (
     BadCall,
@@ -360,7 +360,8 @@ def _unanswerable(reading: _Reading, path: Path) -> None:
         hint = f"of a fleet ask {listed(FLEET_SUMS)}, or `deployments.NAME.VALUE`"
     else:
         known = (*VOCABULARY, *INPUTS, *reading.scope.visible)
-    near = like(name, known)
+    behind = [term for term in known if term.endswith(f".{name}")]
+    near = either(behind[:3]) or like(name, known)
     if near is None and hint is None:
         family = [term for term in VOCABULARY if term.startswith(path.names[0].text + ".")]
         hint = f"`{path.names[0].text}` has {listed(family[:6])}" if family else None

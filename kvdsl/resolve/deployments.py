@@ -147,11 +147,7 @@ def _all_needed(
 ) -> bool:
     """Whether every pool has what a plan needs; what all lack is told once."""
     needed = [name for name in NEEDED if name != "layout" or not searched]
-    meant = {near for key in raw.entries for near in meant_by(Pool, key) if not _is_apart(key)}
-    lacking = {
-        pool: [n for n in needed if n not in own.entries and n not in meant]
-        for pool, own in raws.items()
-    }
+    lacking = {pool: _lacking(raw, own, needed) for pool, own in raws.items()}
     by_all = [name for name in needed if all(name in lacks for lacks in lacking.values())]
     if by_all:
         hint = "here, or in every pool" if "" not in raws else None
@@ -165,6 +161,13 @@ def _all_needed(
             whose = f"`pool {pool}`"
             context.tell(IncompleteDeployment(raws[pool].at, whose, listed(own), example, hint))
     return not any(name not in own.entries for name in needed for own in raws.values())
+
+
+def _lacking(raw: Raw, own: Raw, needed: Sequence[str]) -> list[str]:
+    """What a pool needs and nobody says, nor says under a name that is told as unknown."""
+    said = [key for key in (*raw.entries, *own.entries) if not _is_apart(key)]
+    meant = {near for key in said for near in meant_by(Pool, key)}
+    return [name for name in needed if name not in own.entries and name not in meant]
 
 
 def _goes_together(context: Context, pool: Pool, owner: str) -> bool:

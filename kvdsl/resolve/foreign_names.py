@@ -97,6 +97,7 @@ _WRITTEN: Mapping[str, str] = MappingProxyType(
     {
         "stack": "stack {{ {value} x layer {{ … }} }}",
         "compare": "compare {value}",
+        "compute": "compute {{ bf16 = … }}",
         "scale_up": "scale_up {{ link = links.NAME; shape = switch }}",
         "fabric": "fabric = links.NAME",
     }
@@ -143,4 +144,6 @@ def elsewhere(name: str, value: str) -> Iterator[tuple[str, str]]:
 def _line(name: str, value: str) -> str:
     if name in _WRITTEN:
         return _WRITTEN[name].format(value=value if value != "…" else "N")
+    if name == "on" and value.isdecimal():
+        return f"on = {value} x nodes.NAME"
     return f"{name} = {value}"

@@ -6,7 +6,7 @@ counting parameters (costs).
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 
 from kvdsl.resolve.blocks import PART, Body, Entry, Raw, Verbatim, path_key, scope_of
 from kvdsl.resolve.building import finished, gathered, origin_of, read
@@ -21,7 +21,14 @@ from kvdsl.resolve.expressions import MOST_COUNT
 from kvdsl.resolve.foreign_names import FORM_NAMES
 from kvdsl.resolve.inheritance import flat
 from kvdsl.resolve.names import Scope
-from kvdsl.resolve.naming_messages import PartForm, UnknownAttribute, WrittenTwice, like, listed
+from kvdsl.resolve.naming_messages import (
+    PartForm,
+    UnknownAttribute,
+    WrittenTwice,
+    either,
+    like,
+    listed,
+)
 from kvdsl.resolve.schema import make, schema_of
 from kvdsl.resolve.value_messages import WrongType
 from kvdsl.source import Span
@@ -46,7 +53,7 @@ def build_model(context: Context, raw: Raw, owner: str) -> Model | None:
         context.tell(ConfigNotRead(raw.entries["config"].span))
         gatherings.sound = False
 
-    names = {key.removeprefix(f"{PART} ") for key in parts}
+    names = {key.removeprefix(f"{PART} "): entry.sort for key, entry in parts.items()}
     built: dict[str, Block | tuple[Run, ...] | None] = {}
     built |= {key: _part(context, entry) for key, entry in parts.items()}
     built |= {key: _tower(context, entry) for key, entry in towers.items()}
@@ -171,7 +178,7 @@ def _tower(context: Context, entry: Entry) -> Tower | None:
 # --- the stack ---------------------------------------------------------------------------------
 
 
-def _stack(context: Context, entry: Entry, parts: Collection[str]) -> tuple[Run, ...] | None:
+def _stack(context: Context, entry: Entry, parts: Mapping[str, str]) -> tuple[Run, ...] | None:
     if not isinstance(entry.value, Verbatim):
         way = f"write `{entry.key} {{ 32 x layer {{ … }} }}`"
         context.tell(WrongType(entry.span, f"`{entry.key}`", "a block of layers", "a value", way))
@@ -189,7 +196,7 @@ def _stack(context: Context, entry: Entry, parts: Collection[str]) -> tuple[Run,
 
 
 def _runs(
-    context: Context, block: nodes.Block, scope: Scope, parts: Collection[str], at: Span
+    context: Context, block: nodes.Block, scope: Scope, parts: Mapping[str, str], at: Span
 ) -> tuple[Run, ...] | None:
     """The runs of a stack or pattern, in order."""
     if not context.deeper(BLOCK, block.span):
@@ -209,7 +216,7 @@ def _runs(
 
 
 def _run(
-    context: Context, statement: nodes.Statement, scope: Scope, parts: Collection[str]
+    context: Context, statement: nodes.Statement, scope: Scope, parts: Mapping[str, str]
 ) -> Run | None:
     match statement:
         case nodes.Repeat(count=number, kind=kind, body=body):
@@ -244,7 +251,7 @@ def _run(
 
 
 def _layer(
-    context: Context, block: nodes.Block, scope: Scope, parts: Collection[str], at: Span
+    context: Context, block: nodes.Block, scope: Scope, parts: Mapping[str, str], at: Span
 ) -> Layer | None:
     inner = scope_of(block, scope, context.found)
     named: list[str] = []
@@ -257,7 +264,9 @@ def _layer(
                 named.append(name.text)
             case nodes.Mention(name=name):
                 hint = f"its parts are {listed(sorted(parts))}" if parts else None
-                context.tell(UnknownPart(name.span, name.text, like(name.text, parts), hint))
+                of_sort = [part for part, sort in parts.items() if sort == name.text]
+                near = either(of_sort) or like(name.text, parts)
+                context.tell(UnknownPart(name.span, name.text, near, hint))
                 sound = False
             case nodes.Assign(path=path):
                 entry = _layer_entry(statement, inner)
