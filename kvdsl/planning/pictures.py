@@ -285,7 +285,7 @@ def _legend(placement: Placement) -> tuple[tuple[str, str], ...]:
 def _caption(placement: Placement) -> str:
     degrees = placement.degrees
     there = counted(placement.subject.topology.devices, "devices")
-    text = f"ranks lie on {placement.used:,} of {there}"
+    text = f"Ranks lie on {placement.used:,} of {there}"
     crossing = [
         g for g in placement.groups
         if g.axis != "pp" and g.size > 1 and g.reach.nodes > 1 and not g.reach.fast
