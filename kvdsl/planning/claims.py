@@ -117,7 +117,8 @@ def _pooled(name: str, found: Estimate) -> Iterator[Mistake]:
         return
     pooled = holders * room / token
     if name == "kv.tokens":
-        text = f"it floors once over all {counted(holders, 'ranks')}; no request lies in two"
+        every = counted(holders, "holders")
+        text = f"it floors once over all {every}; a request cannot straddle them"
         yield Mistake(text, Fraction(pooled // 1))
         return
     length = cache.held_tokens(found.subject)
