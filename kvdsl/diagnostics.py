@@ -12,6 +12,7 @@ from enum import Enum
 from typing import ClassVar
 
 from kvdsl.source import Span
+from kvdsl.units import Numeral, grouped
 
 
 class Severity(Enum):
@@ -79,7 +80,10 @@ class Message:
     span: Span
 
     def diagnostic(self, *labels: Label, fix: Fix | None = None) -> Diagnostic:
-        facts = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+        facts = {
+            f.name: _printed(getattr(self, f.name))
+            for f in fields(self)  # type: ignore[arg-type]
+        }
         return Diagnostic(
             code=self.code,
             severity=self.severity,
@@ -90,6 +94,12 @@ class Message:
             helps=_filled(self.helps, facts),
             fix=fix,
         )
+
+
+def _printed(fact: object) -> object:
+    """A count as a template prints it: its digits grouped, its noun behind it where one is
+    written."""
+    return Numeral(grouped(fact)) if type(fact) is int else fact
 
 
 class _Facts(dict[str, object]):

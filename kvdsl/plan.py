@@ -289,12 +289,17 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class SweepTable:
-    """All combinations of a sweep: the axes, the values shown, and a row a point."""
+    """All combinations of a sweep: the axes, the values shown, and a row a point. `reasons` has
+    for each row why it cannot be planned, or nothing."""
 
     name: str
     axes: tuple[str, ...]
     shown: tuple[str, ...]
     rows: tuple[tuple[tuple[str, ...], tuple[Quantity | None, ...]], ...]
+    reasons: tuple[str, ...] = ()
+
+    def reason(self, row: int) -> str:
+        return self.reasons[row] if row < len(self.reasons) else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ tuple at the end of each family; nothing registers itself. Not its job: running 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,12 +16,15 @@ from kvdsl.diagnostics import Severity
 
 Stage = Literal["text", "subject", "placement", "costs", "plan"]
 SECTIONS = ("What it checks", "Why it matters", "Example", "Instead")
+_DECLARATION = re.compile(r"^[a-z]+ \w+ (extends \S+ )?\{", re.MULTILINE)
+"""Where the spec of a section starts, after its prose."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """`headline`, `label`, `notes` and `helps` are templates, filled from the facts that the
-    rule's function yields. A rule that fires silences others, or softens them to information."""
+    rule's function yields. A rule that fires silences others, or softens them to information.
+    `also` are the severities that single facts have in place of the rule's own."""
 
     code: str
     name: str
@@ -34,7 +38,13 @@ class Rule:
     flips: str = ""
     silences: tuple[str, ...] = ()
     softens: tuple[str, ...] = ()
+    also: tuple[Severity, ...] = ()
     function: Callable[..., Any] | None = None
+
+    @property
+    def severities(self) -> tuple[Severity, ...]:
+        """All that a finding of the rule can have, its own first."""
+        return (self.severity, *self.also)
 
     @property
     def summary(self) -> str:
@@ -51,6 +61,13 @@ class Rule:
         ends = [heads[t] for t in SECTIONS if t in heads and heads[t] >= start]
         return inspect.cleandoc("\n".join(lines[start : min(ends, default=len(lines))]))
 
+    def parts(self, title: str) -> tuple[str, str]:
+        """A section's prose, and the spec that ends it."""
+        text = self.section(title)
+        found = _DECLARATION.search(text)
+        start = found.start() if found else len(text)
+        return text[:start].strip(), text[start:].strip()
+
 
 def rule(  # noqa: PLR0913 - each is a part of the rule, and most are named
     code: str,
@@ -65,6 +82,7 @@ def rule(  # noqa: PLR0913 - each is a part of the rule, and most are named
     flips: str = "",
     silences: tuple[str, ...] = (),
     softens: tuple[str, ...] = (),
+    also: tuple[Severity, ...] = (),
 ) -> Callable[[Callable[..., Any]], Rule]:
     """Makes a rule of a function whose docstring is its documentation."""
 
@@ -82,6 +100,7 @@ def rule(  # noqa: PLR0913 - each is a part of the rule, and most are named
             flips,
             silences,
             softens,
+            also,
             function,
         )
 

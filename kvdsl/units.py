@@ -199,6 +199,8 @@ MISTAKEN: Mapping[str, str] = MappingProxyType(
         "days": "d",
         "msec": "ms",
         "usec": "us",
+        "\u00b5s": "us",
+        "\u03bcs": "us",
         "FLOPS": "FLOP/s",
         "TFLOPS": "TFLOP/s",
         "GFLOPS": "GFLOP/s",
@@ -306,6 +308,27 @@ def grouped(value: Value) -> str:
         text = f"{number:,.{digits}f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
     return f"{int(value):,}"
+
+
+def counted(number: Value | str, nouns: str) -> str:
+    """A number with its noun, which is given in the plural: `8 query heads`, `1 query head`,
+    `1 copy`; `3 times` and `once`. A number that is text already stays as it is printed."""
+    text = number if isinstance(number, str) else grouped(number)
+    if text != "1":
+        return f"{text} {nouns}"
+    if nouns == "times":
+        return "once"
+    head, ies, _ = nouns.rpartition("ies")
+    return f"1 {head}y" if ies and nouns.endswith("ies") else f"1 {nouns.removesuffix('s')}"
+
+
+class Numeral(str):
+    """A printed fact of a template, where `{heads:query heads}` puts its noun behind it."""
+
+    __slots__ = ()
+
+    def __format__(self, nouns: str) -> str:
+        return counted(str(self), nouns) if nouns else str(self)
 
 
 def shown(quantity: Quantity) -> str:

@@ -406,7 +406,9 @@ SWEEP = SweepTable(
         (("8 ktok", "tp8_pp2"), (Quantity(175, REQUESTS), ms(28.1))),
         (("32 ktok", "tp8_pp2"), (Quantity(43, REQUESTS), ms(30.9))),
         (("128 ktok", "tp16"), (Quantity(5, REQUESTS), None)),
+        (("128 ktok", "tp3"), (None, None)),
     ),
+    ("", "", "", "128 query heads cannot be split over TP=3"),
 )
 
 PLAN = Plan(

@@ -18,6 +18,7 @@ import pytest
 from kvdsl.cli import application, rule
 from kvdsl.cli.exits import CommandError
 from kvdsl.cli.files import write_file
+from kvdsl.render.diagnostics import COLUMNS
 from kvdsl.render.pdf import PdfUnavailable
 from tests.cli_script import open_ended, read_script, run, same, written
 
@@ -103,6 +104,12 @@ def test_every_code_that_a_user_may_meet_is_explained() -> None:
     codes = {code for path in sources for code in written.findall(path.read_text("utf-8"))}
     assert codes
     assert codes - set(rule._pages()) == set()
+
+
+def test_no_page_of_a_rule_is_wider_than_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    application.main(["rule", *rule._pages()])
+    told, _ = capsys.readouterr()
+    assert [line for line in told.splitlines() if len(line) > COLUMNS] == []
 
 
 def test_a_report_without_pango_says_what_to_install_and_keeps_the_html(

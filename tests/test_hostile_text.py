@@ -21,6 +21,7 @@ from kvdsl.cli import main
 from kvdsl.pipeline import compile_text
 from kvdsl.placement.graph_forms import dot, mermaid
 from kvdsl.render import machine
+from kvdsl.render.html import report_html
 from kvdsl.render.machine_plan import plans_form
 from kvdsl.render.paint import PLAIN
 from kvdsl.render.tables import as_csv, as_markdown, tables
@@ -176,3 +177,46 @@ def test_a_label_of_a_graph_stays_in_its_quotes() -> None:
     made.add_node('a"];b', kind="node", label='x"] -> y; "#\x1b[31m\n<b>')
     assert '"a\\"];b" [label="x\\"] -> y; \\"#' in dot(made)
     assert '["x#quot;] -> y; #quot;#35; [31m <b>"]' in mermaid(made)
+
+
+CONFIG = {
+    "model_type": "llama", "hidden_size": 1024, "vocab_size": 32_000, "num_hidden_layers": 8,
+    "num_attention_heads": 16, "num_key_value_heads": 8, "intermediate_size": 4096,
+    "max_position_embeddings": 8192, "tie_word_embeddings": False,
+}  # fmt: skip
+ON_IT = """
+deployment prod {{
+  model    = {name}
+  weights  = formats.bf16
+  kv       = formats.bf16
+  on       = 1 x nodes.hgx_h100
+  layout   {{ tp = 4 }}
+  workload {{ context = 8 ktok; concurrency = 16 req }}
+  sweep {{ layout.tp = [4, 3, 16]; show = [kv.tokens] }}
+}}
+"""
+
+
+@pytest.mark.parametrize("text", [*MARKUP, "a\x1b[31mb", "a\u202eb", 'a"}b', "a\nb", "a\x00b"])
+def test_what_a_configuration_or_its_source_says_is_words(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = {**CONFIG, "_name_or_path": text, "architectures": [text], text: text}
+    (tmp_path / "config.json").write_text(json.dumps(said), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    main(["import", "hf", "config.json", "--name", "own", "--source", text])
+    spec, told = capsys.readouterr()
+    assert is_plain(told)
+    assert "fault in kvdsl" not in told
+    if not spec:  # a source that no spec may hold is refused
+        return
+    compilation = compile_text(spec + ON_IT.format(name="own"), "prod.kvspec")
+    assert not compilation.report.failed, compilation.report.diagnostics
+    (plan,) = compilation.plans
+    assert is_plain(plan_text(plan, 80, PLAIN))
+    assert is_plain(as_csv([plan]))
+    page = report_html([plan], "0")
+    assert is_plain(page)
+    assert not re.search(r"<script>alert|<img src=x|onerror=alert\(1\)>", page)
+    assert {"", *plan.sweeps[0].reasons} != {""}
+    assert json.loads(machine.text(plans_form([plan])))["plans"][0]["sweeps"][0]["rows"][1]["why"]

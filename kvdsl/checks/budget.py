@@ -90,7 +90,7 @@ def _overflow(study: Study, book: Ledger) -> Fact:
     "the weights leave no room for a cache: {weights} on a device that has {wall} for them",
     label="{over} on each {device}",
     notes=(
-        "{usable} usable - {reserve} reserve = {wall}; {parameters} parameters",
+        "{usable} usable - {reserve} reserve = {wall}; {parameters:parameters}",
         "a smaller cache cannot help: no byte is left for any cache",
     ),
     helps=("cut the weights more ways (`tp`, `pp`, `ep`), or store them smaller",),
@@ -131,7 +131,7 @@ def weights_exceed_memory(study: Study) -> Iterator[Fact]:
     "copies-add-no-room",
     Severity.ERROR,
     "costs",
-    "{copies} copies do not make room: each needs {weights} on a device that has {wall}",
+    "{copies:copies} make no room: each needs {weights} on a device that has {wall}",
     label="{over} on each {device}, with any number of copies",
     notes=("every replica or DP rank holds its own weights, so bytes a device stay the same",),
     helps=("use the devices to cut one copy (`tp`, `pp`, `ep`) instead",),
@@ -260,7 +260,9 @@ def one_weight_format(study: Study) -> Iterator[Fact]:
     Instead
         One format for each module that differs.
 
-        recipe r { default = formats.fp8; embedding = formats.bf16; head = formats.bf16 }
+        recipe r {
+          default = formats.fp8; embedding = formats.bf16; head = formats.bf16
+        }
 
         deployment better extends served { weights = r }
     """

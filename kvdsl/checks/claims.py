@@ -134,12 +134,13 @@ def failed_expectation() -> Iterator[Fact]:
     "plan",
     "{names} is not answered by this plan, so {text} was not judged",
     label="{why}",
+    also=(Severity.WARNING,),
 )
 def unanswered_requirement() -> Iterator[Fact]:
     """A requirement on a value that the plan does not have.
 
     What it checks
-        Every value that a requirement asks is answered.
+        Every value that a `require` asks is answered; of an `expect` it is a warning.
 
     Why it matters
         A cost without a price, or a transfer without pools, cannot be judged; silence would look
@@ -160,7 +161,9 @@ def unanswered_requirement() -> Iterator[Fact]:
     Instead
         Give what the value needs (here: pools and a `transfer`), or ask for something else.
 
-        deployment better extends served { require decode.tpot <= 100 ms as handover }
+        deployment better extends served {
+          require decode.tpot <= 100 ms as handover
+        }
     """
     yield from ()
 
@@ -273,12 +276,48 @@ def not_costed() -> Iterator[Fact]:
 
 
 @rule(
+    "KV214",
+    "no-output",
+    Severity.INFO,
+    "plan",
+    "no request has output, so that nothing is decoded: the plan has no `decode.` value",
+    label="no token is decoded",
+    helps=("write `output = 512 tok`, or as many tokens as requests get",),
+)
+def no_output() -> Iterator[Fact]:
+    """A workload without output has prompts alone, and no decode step.
+
+    What it checks
+        Some class of requests has `output` above 0, or a `context`.
+
+    Why it matters
+        A time of a token, an output throughput or a price of output would be figures of steps that
+        no request takes.
+
+    Example
+        deployment served {
+          model    = models.llama_3_1_8b
+          weights  = formats.bf16
+          kv       = formats.bf16
+          on       = 1 x nodes.hgx_h100
+          layout   { tp = 8 }
+          budget   { reserve = 3 GB }
+          workload { prompt = 8 ktok; output = 0 tok; concurrency = 8 req }
+        }
+
+    Instead
+        Nothing: this is information.
+    """
+    yield from ()
+
+
+@rule(
     "KV208",
     "shared-devices",
     Severity.ERROR,
     "plan",
     "pools {first} and {second} stand on the same devices of {title}",
-    label="{count} devices are in both",
+    label="in both: {count:devices}",
     helps=("give each pool its own: `on = {title}.nodes[0..1]` and `on = {title}.nodes[2..3]`",),
 )
 def shared_devices() -> Iterator[Fact]:
@@ -316,6 +355,7 @@ def shared_devices() -> Iterator[Fact]:
 RULES: tuple[Rule, ...] = (
     shared_devices,
     not_costed,
+    no_output,
     wrong_claim,
     failed_requirement,
     failed_expectation,

@@ -71,14 +71,14 @@ def _expert_exchanges(found: Estimate) -> list[CollectiveCost]:
     "tp-crosses-node",
     Severity.WARNING,
     "costs",
-    "{count} {what} of every decode step leave the fast domain",
-    label="a group of {size} ranks spans {spread}",
+    "{count} {what} of every decode step must leave the fast domain",
+    label="a group of {size:ranks} spans {spread}",
     notes=(
         "each carries {payload} a sequence over {link}; at this batch one takes {once}, "
         "all of them {whole} a step",
         "small payloads are bound by latency: {latency} x 2 ({size} - 1) steps x {count}",
     ),
-    helps=("{size} ranks fit in one domain of {domain}; `on = {pick}` gives each group its own",),
+    helps=("{size:ranks} fit in one domain of {domain}; `on = {pick}` gives each group its own",),
     flips="a scale-up domain that holds the whole group (an NVL72 rack)",
 )
 def tp_crosses_node(study: Study) -> Iterator[Fact]:
@@ -210,14 +210,14 @@ def _divisors(number: int, most: int) -> Sequence[int]:
     "ep-crosses-node",
     Severity.WARNING,
     "costs",
-    "{count} expert exchanges of every decode step leave the fast domain",
-    label="EP={ep}: a group of {size} ranks spans {spread}",
+    "{count:expert exchanges} of every decode step must leave the fast domain",
+    label="EP={ep}: a group of {size:ranks} spans {spread}",
     notes=(
         "each rank sends {payload} for a layer over {link}, {share} of it to other domains: "
         "{layer} a layer at this batch",
         "all of them take {whole} of a step: no token is faster",
     ),
-    helps=("{router} keeps tokens on fewer nodes",),
+    helps=("{router} keeps a token inside fewer of them",),
     flips="a scale-up domain that holds all expert ranks (an NVL72 rack)",
 )  # fmt: skip
 def ep_crosses_node(study: Study) -> Iterator[Fact]:

@@ -118,10 +118,11 @@ def costly_dp_attention(study: Study) -> Iterator[Fact]:
     Severity.WARNING,
     "costs",
     "beside DP attention the layout does not say where {modules} lie",
-    label="taken to be cut {size} ways",
+    label="taken to be cut {size:ways}",
     notes=("copied by each DP rank they take {more} more on a GPU: the cache holds {after}, not "
            "{before}",),
     helps=("say so: {blocks}; or name the engine, which decides",),
+    also=(Severity.INFO,),
 )  # fmt: skip
 def unsaid_placement(study: Study) -> Iterator[Fact]:
     """Beside DP attention, what is not said to be cut may be copied.
@@ -151,7 +152,9 @@ def unsaid_placement(study: Study) -> Iterator[Fact]:
     Instead
         Write the blocks.
 
-        layout said { attention { dp = 8 }; experts { ep = 8 }; ffn { tp = 8 }; vocab { dp = 8 } }
+        layout said {
+          attention { dp = 8 }; experts { ep = 8 }; ffn { tp = 8 }; vocab { dp = 8 }
+        }
 
         deployment better extends served { layout = said }
     """
@@ -214,11 +217,11 @@ def _said(block: str, degrees: Degrees, engine: Engine | None) -> bool:
     "needless-dp-attention",
     Severity.INFO,
     "costs",
-    "DP attention gains nothing here: {heads} KV heads still divide over TP={tp}",
-    label="{copies} copies of the attention weights, and one of the cache either way",
+    "DP attention gains nothing here: the cache's {heads:KV heads} still divide over TP={tp}",
+    label="{copies:copies} of the attention weights, and one of the cache either way",
     notes=("under TP={tp} the cache holds {after}, not {before}, and a token takes {other}, not "
            "{tpot}",),
-    flips="TP past the {heads} KV heads, which copies the cache",
+    flips="TP past the {heads:KV heads}, which copies the cache",
 )  # fmt: skip
 def needless_dp_attention(study: Study) -> Iterator[Fact]:
     """DP attention saves no copies where KV heads still divide over the ranks.

@@ -16,7 +16,7 @@ from kvdsl.units import BYTE_RATE, BYTES, Quantity
     "too-few-devices",
     Severity.ERROR,
     "subject",
-    "the layout needs {needed} devices, and {title} has {there}",
+    "the layout needs {needed:devices}, and {title} has {there}",
     label="{arithmetic} = {needed}",
     helps=("take {more} more, or cut less: fewer `replicas`, a smaller `tp` or `pp`",),
 )
@@ -68,8 +68,8 @@ def too_few_devices(study: Study) -> Iterator[Fact]:
     "idle-devices",
     Severity.WARNING,
     "placement",
-    "{idle} of {there} devices hold no rank",
-    label="{there} devices here",
+    "no rank lies on {idle} of {there:devices}",
+    label="{there:devices} here",
     notes=(
         "the layout uses {used}: {arithmetic}",
         "{half} of them stand in a node that holds ranks: it is half used",
@@ -128,7 +128,7 @@ def idle_devices(study: Study) -> Iterator[Fact]:
     "unjoined-group",
     Severity.ERROR,
     "placement",
-    "nothing joins the {size} devices of a group ({axis})",
+    "nothing joins the {size:devices} of a group ({axis})",
     label="the group spans {spread} {title}",
     helps=("{way}, or keep the group inside one {inner}",),
 )
@@ -207,8 +207,8 @@ def _axis(axis: str) -> str:
     "mixed-devices",
     Severity.WARNING,
     "placement",
-    "a group of {size} ({axis}) stands on {kinds}",
-    label="{count} of its {size} ranks have the smaller memory",
+    "a group of {size:ranks} ({axis}) stands on {kinds}",
+    label="{count} of its {size:ranks} have the smaller memory",
     notes=(
         "each step waits for the slowest of them: {bandwidth} of memory bandwidth beside {faster}",
         "the smallest holds as much as all others are asked to: {memory} beside {more}",

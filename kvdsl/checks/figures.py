@@ -101,6 +101,7 @@ def _decided(study: Study, found: Estimate) -> tuple[bool | None, ...]:
         "as written the cache holds {before}; with {changed} in the other unit it holds {after}",
     ),
     helps=("write both in one unit, the one of the figure's source",),
+    also=(Severity.INFO,),
 )
 def mixed_units(study: Study) -> Iterator[Fact]:
     """GB and GiB in figures that are subtracted from or compared with one another.
@@ -138,7 +139,10 @@ def mixed_units(study: Study) -> Iterator[Fact]:
 
         device sold extends card { memory = 80 GB }
 
-        deployment better extends served { on = 1 x sold; require kv.tokens >= 400 ktok as room }
+        deployment better extends served {
+          on = 1 x sold
+          require kv.tokens >= 400 ktok as room
+        }
     """
     subject = study.subject
     device = fullest(study.costs.ledgers).rank.device

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from string import Formatter
 
 from kvdsl.checks import (
     budget,
@@ -29,7 +30,7 @@ from kvdsl.diagnostics import Diagnostic, Label, Severity
 from kvdsl.placement.placement import Placement, build
 from kvdsl.placement.subject import Subject
 from kvdsl.rules import Rule
-from kvdsl.units import Quantity, grouped, shown
+from kvdsl.units import Numeral, Quantity, grouped, shown
 
 RULES: tuple[Rule, ...] = tuple(
     sorted(
@@ -146,10 +147,10 @@ def worded(rule: Rule, fact: Fact, severity: Severity | None = None) -> Diagnost
     )
 
 
-def _printed(value: Fill) -> str:
+def _printed(value: Fill) -> Numeral:
     if isinstance(value, Quantity):
-        return shown(value)
-    return grouped(value) if isinstance(value, int) else value
+        return Numeral(shown(value))
+    return Numeral(grouped(value) if isinstance(value, int) else value)
 
 
 def _text(template: str, fills: Mapping[str, str]) -> str:
@@ -160,8 +161,8 @@ def _texts(templates: Sequence[str], fills: Mapping[str, str]) -> tuple[str, ...
     """Templates filled; one whose facts are empty is left out."""
     texts = []
     for template in templates:
-        asked = [name for name in fills if "{" + name + "}" in template]
-        if all(fills[name] for name in asked):
+        asked = {name for _, name, _, _ in Formatter().parse(template) if name}
+        if all(fills.get(name) for name in asked):
             texts.append(_text(template, fills))
     return tuple(texts)
 

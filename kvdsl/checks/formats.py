@@ -135,7 +135,7 @@ def _without_scales(recipe: Recipe) -> Recipe:
     "nominal-saving",
     Severity.INFO,
     "costs",
-    "{format} takes {bits} bits a value with its scales, not {nominal}: it saves {saving} % of "
+    "{format} takes {bits:bits} a value with its scales, not {nominal}: it saves {saving} % of "
     "{wide}, not {hoped} %",
     label="scales are counted",
     notes=("without scales {value} would be {before}; it is {after}",),

@@ -50,8 +50,8 @@ def _legal(study: Study, part: Softmax, around: int) -> str:
     "uneven-query-heads",
     Severity.ERROR,
     "subject",
-    "{heads} query heads cannot be split over TP={tp}",
-    label="attention is cut {tp} ways",
+    "{heads:query heads} cannot be split over TP={tp}",
+    label="attention is cut {tp:ways}",
     notes=("{heads} / {tp} is not whole, and a head cannot be cut",),
     helps=("TP of {legal} divides the heads of `{part}`",),
     silences=("KV103",),
@@ -102,8 +102,8 @@ def uneven_query_heads(study: Study) -> Iterator[Fact]:
     "uneven-kv-heads",
     Severity.ERROR,
     "subject",
-    "{heads} KV heads and TP={tp} do not divide one another",
-    label="attention is cut {tp} ways",
+    "{heads:KV heads} and TP={tp} do not divide one another",
+    label="attention is cut {tp:ways}",
     notes=("neither {heads} / {tp} nor {tp} / {heads} is whole: some ranks would hold more",),
     helps=(
         "TP of {legal} divides the KV heads of `{part}`; beyond that take a multiple of {heads}",
@@ -157,14 +157,15 @@ def uneven_kv_heads(study: Study) -> Iterator[Fact]:
     "replicated-kv-heads",
     Severity.WARNING,
     "costs",
-    "TP={tp} is past the {heads} KV heads, so each is stored {copies} times",
-    label="{tp} ranks share {heads} KV heads",
+    "TP={tp} is past the {heads:KV heads}, so each is stored {copies:times}",
+    label="{tp:ranks} share {heads:KV heads}",
     notes=(
         "a rank holds at least one KV head: {per_gpu} a GPU, as under TP={heads}",
-        "one copy is {logical}; the {tp} ranks together hold {cluster}",
+        "one copy is {logical}; the {tp:ranks} together hold {cluster}",
     ),
     flips="inside one fast domain, at low concurrency and with short contexts, TP may still win on "
     "time (KV180)",
+    also=(Severity.INFO,),
 )
 def replicated_kv_heads(study: Study) -> Iterator[Fact]:
     """TP past the KV-head count replicates the cache.
@@ -248,10 +249,10 @@ def _staged(study: Study, heads: int) -> Suggestion | None:
     "costs",
     "at {requests} in flight TP={tp} may win on time: {tpot} a token against {other} as TP={heads} "
     "x PP={pp}",
-    label="all {tp} ranks lie in one fast domain",
+    label="all {tp:ranks} lie in one fast domain",
     notes=(
-        "TP={tp} reads fewer weight bytes a step; it wins while each of its {count} layer "
-        "all-reduces costs less than {allowed} more than at TP={heads}",
+        "TP={tp} reads fewer weight bytes a step; it wins while each of its {count:all-reduces} "
+        "costs less than {allowed} more than at TP={heads}",
         "the cache does not bind here: {asked} asked, {fits} fit",
     ),
     softens=("KV101",),

@@ -37,7 +37,7 @@ if' only."""
     Severity.INFO,
     "costs",
     "TP attention is right for so small a batch: {cached} cached, break-even at {even}",
-    label="the latent is copied {copies} times, and cheap here",
+    label="the latent is copied {copies:times}, and cheap here",
     notes=("all cached bytes ({bytes}) are fewer than the attention weights ({weights}), which DP "
            "attention would read on every rank",),
     silences=("KV105",),
@@ -95,8 +95,8 @@ def small_batch_latent(study: Study) -> Iterator[Fact]:
     "copied-latent",
     Severity.WARNING,
     "costs",
-    "TP={tp} keeps {copies} copies of the latent cache",
-    label="every one of {tp} ranks holds all of it",
+    "TP={tp} keeps {copies:copies} of the latent cache",
+    label="every one of {tp:ranks} holds all of it",
     notes=("the latent is one for all heads: {per_gpu} a GPU, whatever TP is",),
     flips="few cached tokens (break-even at {even}), or fewer requests than ranks",
 )
@@ -124,7 +124,9 @@ def copied_latent(study: Study) -> Iterator[Fact]:
     Instead
         Data-parallel attention beside expert parallelism, or context parallelism.
 
-        deployment better extends served { layout = { attention { dp = 8 }; experts { ep = 8 } } }
+        deployment better extends served {
+          layout = { attention { dp = 8 }; experts { ep = 8 } }
+        }
     """
     attention, found = study.subject.degrees.attention, study.costs
     if not caches_latent(study) or attention.tp == 1 or attention.cp > 1 or attention.latent_split:
@@ -168,7 +170,7 @@ def _data_parallel(study: Study) -> Suggestion | None:
     Severity.WARNING,
     "costs",
     "an exact split of the latent reduces every score: {bytes} a step on each rank",
-    label="{tp} ranks hold a part of every key",
+    label="{tp:ranks} hold a part of every key",
     notes=("{each} of scores a cached token and layer, against {record} of latent; it grows with "
            "the context, and the times here leave it out",),
     helps=("with `exact = false` each rank takes its own softmax, an approximation; `cp` cuts the "
@@ -190,7 +192,9 @@ def exact_latent_split(study: Study) -> Iterator[Fact]:
           weights  = formats.bf16
           kv       = formats.bf16
           on       = 1 x nodes.hgx_h100
-          layout   { attention { tp = 2; latent = split }; experts { tp = 2 }; replicas = 4 }
+          layout   {
+            attention { tp = 2; latent = split }; experts { tp = 2 }; replicas = 4
+          }
           budget   { reserve = 3 GB }
           workload { context = 8 ktok; concurrency = 64 req }
         }
@@ -198,9 +202,9 @@ def exact_latent_split(study: Study) -> Iterator[Fact]:
     Instead
         Context parallelism, or an approximation that is said to be one.
 
-        layout by_sequence { attention { cp = 2 }; experts { ep = 2 }; replicas = 4 }
+        layout by_tokens { attention { cp = 2 }; experts { ep = 2 }; replicas = 4 }
 
-        deployment better extends served { layout = by_sequence }
+        deployment better extends served { layout = by_tokens }
     """
     a, found = study.subject.degrees.attention, study.costs
     parts = [p for p in study.subject.model.parts.values() if isinstance(p, Mla)]
@@ -241,9 +245,9 @@ def _by_sequence(study: Study) -> Suggestion | None:
     "missing-rope-key",
     Severity.ERROR,
     "costs",
-    "`{part}` caches a latent of {latent} values and no rope key",
+    "`{part}` caches a latent of {latent:values} and no rope key",
     label="the cache counts {size} a token",
-    notes=("a rope key of {rope} values, as DeepSeek publishes, adds {more}: the cache holds "
+    notes=("a rope key of {rope:values}, as DeepSeek publishes, adds {more}: the cache holds "
            "{after}, not {before}",),
     helps=("give `rope_dim`; if the model has no positions in its keys, allow this finding",),
 )  # fmt: skip

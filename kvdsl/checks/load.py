@@ -173,7 +173,7 @@ def past_max_context(study: Study) -> Iterator[Fact]:
     "idle-dp-ranks",
     Severity.WARNING,
     "costs",
-    "{requests} over {ranks} DP ranks leave {idle} without a request",
+    "{requests} over {ranks:DP ranks} leave {idle} without a request",
     label="each DP rank owns whole requests",
     notes=("an idle rank still reads its weights and joins every exchange: all {ranks} wait for "
            "the fullest",),
@@ -203,7 +203,9 @@ def idle_dp_ranks(study: Study) -> Iterator[Fact]:
     Instead
         Fewer, wider DP ranks (`attention { dp = 4; tp = 2 }`), or context parallelism.
 
-        deployment better extends served { layout = { attention { cp = 8 }; experts { ep = 8 } } }
+        deployment better extends served {
+          layout = { attention { cp = 8 }; experts { ep = 8 } }
+        }
     """
     found, degrees = study.costs, study.subject.degrees
     if degrees.attention.dp == 1 or found.load is None:
@@ -250,8 +252,8 @@ def _narrower(study: Study, degrees: Degrees) -> Suggestion | None:
     "uneven-load",
     Severity.WARNING,
     "costs",
-    "the fullest of {ranks} DP ranks holds {most} where the mean is {mean}: all wait for it",
-    label="{asked} in flight over {ranks} ranks",
+    "the fullest of {ranks:DP ranks} holds {most} where the mean is {mean}: all wait for it",
+    label="{asked} in flight over {ranks:ranks}",
     notes=("with {fewer} in flight a token takes {other}, not {tpot}, and the deployment gives "
            "{more}, not {rate}",),
     flips="requests that differ in length, dealt by their cached bytes",

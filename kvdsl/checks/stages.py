@@ -11,7 +11,7 @@ from kvdsl.placement.degrees import STAGE_LIMIT
 from kvdsl.placement.placement import stage_layers
 from kvdsl.rules import Rule, rule
 from kvdsl.spec.model import Moe
-from kvdsl.units import BYTES, Quantity, grouped
+from kvdsl.units import BYTES, Quantity, counted, grouped
 
 
 @rule(
@@ -19,10 +19,10 @@ from kvdsl.units import BYTES, Quantity, grouped
     "uneven-experts",
     Severity.ERROR,
     "subject",
-    "{experts} experts do not divide over EP={ep}",
-    label="experts are spread over {ep} ranks",
+    "{experts:experts} cannot be divided evenly over EP={ep}",
+    label="experts are spread over {ep:ranks}",
     notes=("({routed} + {redundant} redundant) / {ep} is not whole",),
-    helps=("{redundant_fix} redundant experts would make it even; or EP of {legal}",),
+    helps=("{redundant_fix:redundant experts} would make it even; or EP of {legal}",),
 )
 def uneven_experts(study: Study) -> Iterator[Fact]:
     """Experts, redundant ones included, divide over the expert-parallel ranks.
@@ -47,7 +47,9 @@ def uneven_experts(study: Study) -> Iterator[Fact]:
     Instead
         An EP that divides the experts, or redundant experts to fill up.
 
-        deployment better extends served { layout = { attention { dp = 8 }; experts { ep = 8 } } }
+        deployment better extends served {
+          layout = { attention { dp = 8 }; experts { ep = 8 } }
+        }
     """
     experts = study.subject.degrees.experts
     for part in study.subject.model.parts.values():
@@ -115,15 +117,15 @@ def wrong_stages(study: Study) -> Iterator[Fact]:
     facts: dict[str, str] = {}
     if given is not None and len(given) != degrees.pp:
         facts = {
-            "fault": f"`stages` names {len(given)} stages, and `pp` is {degrees.pp}",
+            "fault": f"`stages` names {counted(len(given), 'stages')}, and `pp` is {degrees.pp}",
             "sum": f"pp = {degrees.pp}",
-            "fix": f"write {degrees.pp} numbers that add up to {layers}",
+            "fix": f"write {counted(degrees.pp, 'numbers')} that add up to {layers}",
         }
     elif given is not None and sum(given) != layers:
         said = " + ".join(map(str, given))
         last = given[-1] + layers - sum(given)
         facts = {
-            "fault": f"the stages hold {sum(given)} layers, and the model has {layers}",
+            "fault": f"the stages hold {counted(sum(given), 'layers')}, and the model has {layers}",
             "sum": f"{said} = {sum(given)}",
             "fix": f"`stages = [{', '.join(map(str, (*given[:-1], last)))}]` adds up"
             if last > 0
@@ -131,7 +133,7 @@ def wrong_stages(study: Study) -> Iterator[Fact]:
         }
     elif given is None and degrees.pp > layers:
         facts = {
-            "fault": f"{degrees.pp} stages cannot share {layers} layers",
+            "fault": f"{counted(degrees.pp, 'stages')} cannot share {counted(layers, 'layers')}",
             "sum": f"pp = {degrees.pp}",
             "fix": f"take a `pp` of {layers} at the most",
         }
@@ -217,10 +219,11 @@ def uneven_stages(study: Study) -> Iterator[Fact]:
     "redundant-experts",
     Severity.WARNING,
     "costs",
-    "{redundant} redundant experts take {more} on a GPU: the cache holds {before}, not {after}",
-    label="{copies} more in each of {layers} layers",
+    "{redundant:redundant experts} cost {more} on a GPU: the cache holds {before}, not {after}",
+    label="{copies} more in each of {layers:layers}",
     notes=("with them {own} fit, without them {other}, and the workload asks {asked}",),
     helps=("fewer are enough where their load is even; times here take it as even",),
+    also=(Severity.INFO,),
 )
 def redundant_experts(study: Study) -> Iterator[Fact]:
     """Redundant experts are paid in cache.
@@ -288,11 +291,11 @@ def redundant_experts(study: Study) -> Iterator[Fact]:
     "idle-stages",
     Severity.WARNING,
     "costs",
-    "{busy} of {pp} stages work at a time: {requests} on a replica make {busy} micro-batches",
-    label="{pp} stages",
-    notes=("{idle} % of every stage's time is idle; one pass of {busy} micro-batches through {pp} "
-           "stages alone idles for {bubble} % of it",),
-    helps=("keep at least {pp} requests in flight on each DP rank or replica, or cut by `tp`",),
+    "only {busy} of {pp:stages} can work at a time: {requests} on a replica, {busy:micro-batches}",
+    label="{pp:stages}",
+    notes=("{idle} % of every stage's time is idle; one pass of {busy:micro-batches} through "
+           "{pp:stages} alone idles for {bubble} % of it",),
+    helps=("keep at least {pp:requests} in flight on each DP rank or replica, or cut by `tp`",),
 )  # fmt: skip
 def idle_stages(study: Study) -> Iterator[Fact]:
     """A pipeline with fewer micro-batches than stages idles.

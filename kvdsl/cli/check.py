@@ -15,8 +15,9 @@ from kvdsl.cli.replay import TALKS_OF_FILES, keep
 from kvdsl.diagnostics import Diagnostic, Report
 from kvdsl.plan import Input
 from kvdsl.render import machine
-from kvdsl.render.diagnostics import concise, counted, drawn_report, tally
+from kvdsl.render.diagnostics import concise, drawn_report, tally
 from kvdsl.render.paint import PLAIN, Paint, Style
+from kvdsl.units import counted
 
 FORMS = ("full", "concise", "json")
 
@@ -48,7 +49,7 @@ def command(
         deliver(console, [output], {output.form: text})
         said.append(text)
     asked_of, held = sum(c.asked for c in checked), sum(c.held for c in checked)
-    closing = f"{tally(report) or 'no findings'} in {counted(len(paths), 'file')}"
+    closing = f"{tally(report) or 'no findings'} in {counted(len(paths), 'files')}"
     last = console.talk_paint(_style(report), closing + _requirements(asked_of, held))
     console.say(last)
     code = exit_of(report)
@@ -91,5 +92,9 @@ def _requirements(asked: int, held: int) -> str:
     if not asked:
         return ""
     if held == asked:
-        return ", the requirement holds" if asked == 1 else f", all {asked:,} requirements hold"
-    return f", {held:,} of {counted(asked, 'requirement')} hold"
+        return (
+            ", the requirement holds"
+            if asked == 1
+            else f", all {counted(asked, 'requirements')} hold"
+        )
+    return f", {held:,} of {counted(asked, 'requirements')} hold"

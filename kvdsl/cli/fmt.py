@@ -15,7 +15,7 @@ from kvdsl.cli.options import color_option, file_names
 from kvdsl.cli.plan import say_errors
 from kvdsl.diagnostics import Report
 from kvdsl.render.characters import safe
-from kvdsl.render.diagnostics import counted
+from kvdsl.units import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def command(
         if not check and not diff:
             _write(console, done, differs=differs)
     if not check and not diff and paths != (STANDARD_INPUT,):
-        console.say(f"{counted(changed, 'file')} reformatted, {len(paths) - changed:,} left as is")
+        console.say(f"{counted(changed, 'files')} reformatted, {len(paths) - changed:,} left as is")
     return worst(exits)
 
 

@@ -119,8 +119,13 @@ def _found(answer: Answer) -> bool:
 
 def _nothing(file: str, dotted: str, known: Sequence[str]) -> str:
     """With the nearest name that is known, be it misspelt in its declaration or in its value."""
+    from kvdsl.spec.vocabulary import asked
+
     names = dotted.split(".")
-    near = []
+    near = [f"{names[0]}.{name}" for name in known if name.endswith(f".{'.'.join(names[1:])}")]
+    near += [f"{name}.{dotted}" for name in known if asked(dotted) is not None][:1]
+    if near:
+        return f"no value `{safe(dotted)}` in {shown_file(file)}; did you mean `{safe(near[0])}`?"
     for count in range(1, len(names) + 1):
         head, rest = ".".join(names[:count]), "".join(f".{name}" for name in names[count:])
         near += [each + rest for each in nearest(head, known, most=1)]

@@ -83,7 +83,10 @@ class Overrides:
         """In the order in which they apply: the layout first, for paths below it."""
         from kvdsl.resolve.changes import Change
 
-        made = [Change("layout", self.layout)] if self.layout is not None else []
+        made = []
+        if self.layout is not None:
+            layout = self.layout.strip()
+            made.append(Change("layout", layout, option="--layout", given=layout))
         for setting in self.settings:
             path, equals, value = setting.partition("=")
             if not equals or not path.strip() or not value.strip():
@@ -91,7 +94,8 @@ class Overrides:
                     f"`{safe(setting)}` is not PATH=EXPR, as in `workload.context=32 ktok`",
                     param_hint="--set",
                 )
-            made.append(Change(path.strip(), value.strip()))
+            given = setting.strip()
+            made.append(Change(path.strip(), value.strip(), option="--set", given=given))
         return tuple(made)
 
 

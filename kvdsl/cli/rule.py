@@ -13,11 +13,10 @@ from kvdsl.cli.options import color_option
 from kvdsl.diagnostics import Severity
 from kvdsl.render.characters import padded, safe, width, wrapped
 from kvdsl.render.paint import SEVERITIES, Paint, Style
-from kvdsl.rules import SECTIONS
+from kvdsl.rules import SECTIONS, Rule
 from kvdsl.spelling import nearest
 
-EXAMPLES = ("Example",)
-"""Sections whose lines are a spec."""
+INDENT = "    "
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +25,9 @@ class _Page:
 
     code: str
     name: str
-    severity: Severity
+    severities: tuple[Severity, ...]
     summary: str
-    doc: str
+    rule: Rule | None = None
 
 
 @click.command("rule")
@@ -55,8 +54,8 @@ def _pages() -> dict[str, _Page]:
     from kvdsl.syntax.messages import CODES as SYNTAX
 
     told = (*SYNTAX, *NAMES, *SIZES)
-    pages = [_Page(rule.code, rule.name, rule.severity, rule.summary, rule.doc) for rule in RULES]
-    pages += [_Page(code, name, Severity.ERROR, text, text) for code, name, text in told]
+    pages = [_Page(rule.code, rule.name, rule.severities, rule.summary, rule) for rule in RULES]
+    pages += [_Page(code, name, (Severity.ERROR,), text) for code, name, text in told]
     return {page.code: page for page in sorted(pages, key=lambda page: page.code)}
 
 
@@ -74,35 +73,31 @@ def _found(pages: dict[str, _Page], asked: str) -> _Page:
 def _listed(pages: Iterable[_Page], columns: int, paint: Paint) -> Iterator[str]:
     every = list(pages)
     names = max((width(page.name) for page in every), default=0)
-    kinds = max((len(page.severity.value) for page in every), default=0)
     for page in every:
-        kind = paint(SEVERITIES[page.severity], padded(page.severity.value, kinds))
-        yield f"{paint(Style.STRONG, page.code)}  {kind}  {padded(page.name, names)}".rstrip()
+        name = padded(page.name, names)
+        yield f"{paint(Style.STRONG, page.code)}  {name}  {_kinds(page, paint)}"
         yield from wrapped(page.summary, columns, "       ", "       ")
 
 
 def _explained(page: _Page, columns: int, paint: Paint) -> str:
-    kind = paint(SEVERITIES[page.severity], page.severity.value)
-    lines = [f"{paint(Style.STRONG, page.code)} {safe(page.name)} ({kind})", ""]
-    lines += _prose(page.doc, columns)
-    return "\n".join(lines).rstrip() + "\n"
+    lines = [f"{paint(Style.STRONG, page.code)} {safe(page.name)} ({_kinds(page, paint)})", ""]
+    lines += wrapped(page.summary, columns)
+    if page.rule is not None:
+        for title in SECTIONS:
+            lines += ["", title, *_section(page.rule, title, columns)]
+    return "\n".join(lines) + "\n"
 
 
-def _prose(doc: str, columns: int) -> Iterator[str]:
-    """Sentences wrapped at the width there is; what is a spec stays as it is."""
-    paragraph: list[str] = []
-    section = ""
-    for line in [*doc.strip().splitlines(), ""]:
-        if line.strip() and line not in SECTIONS:
-            paragraph.append(line)
-            continue
-        spec = section in EXAMPLES or any("{" in each for each in paragraph)
-        if paragraph and not spec:
-            indent = "    " if section else ""
-            words = " ".join(each.strip() for each in paragraph)
-            yield from wrapped(words, columns, indent, indent)
-        else:
-            yield from map(safe, paragraph)
-        paragraph = []
-        section = line if line in SECTIONS else section
-        yield safe(line)
+def _kinds(page: _Page, paint: Paint) -> str:
+    return " or ".join(paint(SEVERITIES[each], each.value) for each in page.severities)
+
+
+def _section(rule: Rule, title: str, columns: int) -> Iterator[str]:
+    """Sentences wrapped at the width there is; a spec stays as it is, to be copied."""
+    prose, spec = rule.parts(title)
+    paragraphs = [" ".join(each.split()) for each in prose.split("\n\n") if each.strip()]
+    for number, paragraph in enumerate(paragraphs):
+        yield from [""] if number else []
+        yield from wrapped(paragraph, columns, INDENT, INDENT)
+    yield from [""] if paragraphs and spec else []
+    yield from (f"{INDENT}{safe(line)}".rstrip() for line in spec.splitlines())

@@ -19,6 +19,7 @@ from kvdsl.placement.shares import CacheShard
 from kvdsl.placement.subject import Subject
 from kvdsl.spec.formats import Format
 from kvdsl.spec.model import Model
+from kvdsl.units import counted
 
 _PER_TOKEN = units.BYTES_PER_TOKEN
 
@@ -261,7 +262,7 @@ def request_term(model: Model, part: CachePart, tokens: int, length: Term) -> Te
 
 def kept_note(part: CachePart) -> str:
     if part.growth == "request":
-        return f"{part.limit:,} records once a request"
+        return f"{counted(part.limit, 'records')} once a request"
     if part.growth == "window":
         return f"at most {part.limit:,}"
     return f"one entry for {part.every:,}" if part.every > 1 else "all"
@@ -290,7 +291,7 @@ def copies_term(placement: Placement) -> Term:
         on_devices=Term(
             "bytes a token on the devices of one holder", on_devices, units.BYTES_PER_TOKEN,
             inputs=tuple(stage_token_term(placement, stage) for stage in placement.stages),
-            note=f"{ranks} ranks in each of {len(placement.stages)} stages",
+            note=f"{counted(ranks, 'ranks')} in each of {counted(len(placement.stages), 'stages')}",
         ),
         one_copy=Term("bytes a token, one copy", one, units.BYTES_PER_TOKEN,
                       inputs=tuple(

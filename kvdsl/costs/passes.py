@@ -24,7 +24,7 @@ from kvdsl.placement.tensors import active
 from kvdsl.spec.formats import Format
 from kvdsl.spec.hardware import Device
 from kvdsl.spec.model import Gqa, Mla
-from kvdsl.units import BYTES, NONE, TIME, WORK, WORK_RATE, tidy
+from kvdsl.units import BYTES, NONE, TIME, WORK, WORK_RATE, counted, tidy
 
 Number = int | Fraction | float
 _ROOFLINE = "Williams et al., Roofline, CACM 52(4), 2009"
@@ -315,7 +315,7 @@ def prefill_carried(placement: Placement, new: Term, found: Term) -> Carried:
     ways = a.cp * a.pcp
     pairs = causal_pairs.derive("pairs of query and key", new=new, found=found)
     on_rank = Term("pairs on a rank", tidy(Fraction(pairs.value) / ways), NONE, inputs=(pairs,),
-                   note=f"over {ways} ranks of the sequence")  # fmt: skip
+                   note=f"over {counted(ways, 'ranks')} of the sequence")  # fmt: skip
     tokens = Term("tokens of a DP rank", tidy(Fraction(new.value) / a.pcp), inputs=(new,))
     one = fixed("requests", 1, "one prompt on each DP rank", units.REQUESTS)
     last = fixed("tokens that the head scores", 1, "the last of a prompt")

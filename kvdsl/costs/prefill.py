@@ -12,8 +12,8 @@ from fractions import Fraction
 from math import inf
 
 from kvdsl import units
+from kvdsl.arithmetic import at_least, real, times, where
 from kvdsl.arithmetic import rate as rate_of
-from kvdsl.arithmetic import real, times, where
 from kvdsl.costs import collectives, passes
 from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.memory import Ledger, leaf
@@ -27,9 +27,13 @@ from kvdsl.units import REQUEST_RATE, TIME, TOKEN_RATE, tidy
 Number = int | Fraction | float
 
 
-@formula("prompt x (1 - prefix hits)", units.TOKENS, "language: prefix_hits")
+@formula(
+    "max(1, prompt x (1 - prefix hits))",
+    units.TOKENS,
+    "language: prefix_hits; a prompt's last token is always computed, it gives the first output",
+)
 def new_tokens(prompt: Number, hits: Number) -> Number:
-    return times(prompt, 1 - hits)
+    return at_least(times(prompt, 1 - hits), 1)
 
 
 @formula("prompt - new tokens", units.TOKENS)

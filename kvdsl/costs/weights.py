@@ -7,6 +7,7 @@ format stores them; a block that a matrix fills in part counts whole.
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import chain
 
 from kvdsl import units
 from kvdsl.costs.origins import of_layout
@@ -14,7 +15,7 @@ from kvdsl.formulas import Term, formula, total
 from kvdsl.placement.placement import Placement, Stage
 from kvdsl.placement.shares import Shard, redundancy
 from kvdsl.placement.subject import Subject
-from kvdsl.placement.tensor import Tensor
+from kvdsl.placement.tensor import Tensor, within
 from kvdsl.placement.tensors import active
 from kvdsl.spec.formats import Format
 from kvdsl.spec.model import Model
@@ -72,15 +73,19 @@ def format_of(subject: Subject, tensor: Tensor) -> Format:
     return found
 
 
-def tensor_bytes(subject: Subject, tensor: Tensor, layers: int, first: int) -> Exact:
-    """Bytes of a tensor in a run of layers; lines for single layers are looked up one by one."""
+def tensor_bytes(subject: Subject, tensor: Tensor, first: int, layers: int) -> Exact:
+    """Bytes of a tensor in a stage, `layers` layers from `first` on; lines for single layers are
+    looked up one by one."""
     count = tensor.count * redundancy(tensor, subject.degrees)
     recipe = subject.weights
-    if tensor.place != "layer" or not recipe.layer_cuts:
+    if tensor.place != "layer":
+        return stored(format_of(subject, tensor), tensor.rows, tensor.columns) * count
+    here = within(tensor.runs, first, layers)
+    if not recipe.layer_cuts:
         each = stored(format_of(subject, tensor), tensor.rows, tensor.columns)
-        return each * count * layers
+        return each * count * sum(many for _, many in here)
     found: Exact = 0
-    for layer in range(first, first + layers):
+    for layer in chain.from_iterable(range(start, start + many) for start, many in here):
         form = recipe.format_of(tensor.module, tensor.part, layer) or format_of(subject, tensor)
         found += stored(form, tensor.rows, tensor.columns) * count
     return found
@@ -109,10 +114,7 @@ def _module(
     terms = []
     for (held, title), shards in shares.items():
         numbers = sum(_count(subject, s) for s in shards)
-        first = stage.first
-        size = sum(
-            tensor_bytes(subject, s.tensor, s.layers, max(first, s.tensor.first)) for s in shards
-        )
+        size = sum(tensor_bytes(subject, s.tensor, stage.first, stage.layers) for s in shards)
         store = _stored_term(subject, word, title, numbers, size, shards[0])
         ways = "copied whole" if held == 1 else f"1/{1 / held}"
         part = of_layout(subject, "held by each rank", held, f"{ways}, cut over {shards[0].mesh}")

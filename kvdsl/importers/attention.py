@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from kvdsl.importers.config import Refused, Section
 from kvdsl.importers.declaration import Length, Piece, Value, Values
 from kvdsl.importers.families import Family
+from kvdsl.units import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,8 @@ def _head_dim(config: Section, family: Family, hidden: int, query: int) -> int:
         return family.head_dim
     if hidden % query:
         raise Refused(
-            f"`{config.path}head_dim` is missing, and {query:,} heads do not divide a hidden size "
-            f"of {hidden:,}"
+            f"`{config.path}head_dim` is missing, and a hidden size of {hidden:,} cannot be "
+            f"divided by {counted(query, 'heads')}"
         )
     config.record.assume(f"head_dim = {hidden // query}", "hidden size / heads, without the key")
     return hidden // query

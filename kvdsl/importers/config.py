@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kvdsl.units import counted
+
 MOST_TEXT = 16 * 2**20
 """Bytes: five times the largest config known, whose list of unquantized modules is long."""
 MOST = 10**9
@@ -61,7 +63,7 @@ class Section:
 
     def count(self, *keys: str, least: int = 1) -> int | None:
         name, value = self.raw(*keys)
-        return None if not name else counted(name, value, least)
+        return None if not name else count_of(name, value, least)
 
     def needed(self, *keys: str, least: int = 1) -> int:
         found = self.count(*keys, least=least)
@@ -101,7 +103,8 @@ class Section:
         if not isinstance(value, list):
             raise Refused(f"`{name}` is {shown(value)}, not a list")
         if len(value) < length or (len(value) > length and not more):
-            raise Refused(f"`{name}` has {len(value):,} items for {length:,} layers")
+            items = counted(len(value), "items")
+            raise Refused(f"`{name}` has {items} for {counted(length, 'layers')}")
         return value[:length]
 
     def words(self, key: str, length: int) -> Sequence[str] | None:
@@ -114,7 +117,7 @@ class Section:
         found = self.items(key, length, more=more)
         if found is None:
             return None
-        return [counted(f"{self.path}{key}[{i}]", item, 0) for i, item in enumerate(found)]
+        return [count_of(f"{self.path}{key}[{i}]", item, 0) for i, item in enumerate(found)]
 
     def section(self, key: str) -> Section | None:
         name, value = self.raw(key)
@@ -134,7 +137,7 @@ class Section:
                 yield from Section(value, self.record, f"{name}.").unread()
 
 
-def counted(name: str, value: Any, least: int = 1) -> int:
+def count_of(name: str, value: Any, least: int = 1) -> int:
     """A whole number in range. Raises Refused."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise Refused(f"`{name}` is {shown(value)}, not a whole number")

@@ -24,6 +24,7 @@ from kvdsl.importers.families import (
 )
 from kvdsl.importers.quantization import recipe_lines
 from kvdsl.importers.stacks import layers_of
+from kvdsl.units import counted
 
 TEXT_SECTIONS = ("text_config", "llm_config", "language_config")
 TOWERS = ("vision_config", "audio_config", "image_config")
@@ -154,7 +155,7 @@ def _declaration(
 
 def _doc(kind: str, layers: tuple[LayerPieces, ...]) -> str:
     said = f"model_type {re.sub(r'[^A-Za-z0-9_.-]', '_', kind)[:60]}" if kind else "its config.json"
-    return f"A model of {len(layers):,} layers, read from {said}."
+    return f"A model of {counted(len(layers), 'layers')}, read from {said}."
 
 
 def _tied(top: Section, config: Section, family: Family) -> bool:

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any
 
-from kvdsl.importers.config import Refused, Section, counted
+from kvdsl.importers.config import Refused, Section, count_of
 from kvdsl.importers.declaration import LayerPieces
 
 MOST_PATTERNS = 20_000
@@ -113,7 +113,7 @@ def _float8(block: Any) -> str:
         return "formats.fp8"
     if not isinstance(block, list) or len(block) != 2:
         raise Refused("the block of its FP8 is no pair of sizes")
-    rows, columns = (counted("weight_block_size", size) for size in block)
+    rows, columns = (count_of("weight_block_size", size) for size in block)
     if (rows, columns) == (128, 128):
         return "formats.fp8_block128"
     return f"{{ bits = 8 bit; scale = 32 bit; block = [{rows}, {columns}]; compute = fp8 }}"

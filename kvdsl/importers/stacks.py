@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from kvdsl.importers import attention, mixers
-from kvdsl.importers.config import MOST_LAYERS, Refused, Section, counted
+from kvdsl.importers.config import MOST_LAYERS, Refused, Section, count_of
 from kvdsl.importers.declaration import LayerPieces, Length, Piece, Value
 from kvdsl.importers.families import Family
 from kvdsl.importers.feed_forward import (
@@ -24,6 +24,7 @@ from kvdsl.importers.feed_forward import (
     moe,
 )
 from kvdsl.importers.kinds import kinds, window
+from kvdsl.units import counted
 
 NARROW_STEP = 256
 """Widths of NAS models are rounded up to it."""
@@ -239,7 +240,7 @@ def _dbrx(config: Section, family: Family, hidden: int) -> Sequence[LayerPieces]
         raise Refused("`attn_config` or `ffn_config` is missing")
     query = config.needed("n_heads")
     if hidden % query:
-        raise Refused(f"{query:,} heads do not divide a width of {hidden:,}")
+        raise Refused(f"a width of {hidden:,} cannot be divided by {counted(query, 'heads')}")
     width = hidden // query
     shape = attention.Heads(query, inner.count("kv_n_heads") or query, width, width)
     own = attention.gqa(config, family, shape)
@@ -260,7 +261,8 @@ def _nemotron_h(config: Section, family: Family, hidden: int) -> Sequence[LayerP
         raise Refused("`hybrid_override_pattern` is missing")
     given = config.count("num_hidden_layers")
     if given is not None and given != len(pattern):
-        raise Refused(f"the pattern has {len(pattern):,} letters for {given:,} layers")
+        letters_given = counted(len(pattern), "letters")
+        raise Refused(f"the pattern has {letters_given} for {counted(given, 'layers')}")
     if not pattern or len(pattern) > MOST_LAYERS or set(pattern) - set(letters.values()):
         raise Refused("the pattern of layers has a letter that is not known here")
     plain = replace(family, feed_forward="plain", expert_gated=False, shared="count",
@@ -291,7 +293,7 @@ def _nemotron_nas(config: Section, family: Family, hidden: int) -> Sequence[Laye
         inner, wide = _sub(block, "attention", where), _sub(block, "ffn", where)
         pieces: list[Piece] = []
         if not inner.get("no_op"):
-            group = counted(f"{where}.attention.n_heads_in_group", inner.get("n_heads_in_group"))
+            group = count_of(f"{where}.attention.n_heads_in_group", inner.get("n_heads_in_group"))
             if inner.get("window_length") is not None or query % group:
                 raise Refused(f"`{where}.attention` has no faithful form here")
             shape = replace(attention.heads(config, family, hidden), kv=query // group)

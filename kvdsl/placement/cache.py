@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
+from kvdsl.placement.tensor import Runs
 from kvdsl.spec.formats import Format, Recipe
 from kvdsl.spec.model import (
     AnyPart,
@@ -54,11 +55,14 @@ class CachePart:
     name: str
     form: str
     components: tuple[Component, ...]
-    first: int
-    layers: int
+    runs: Runs
     growth: str = "token"
     limit: int = 0
     every: int = 1
+
+    @property
+    def layers(self) -> int:
+        return sum(count for _, count in self.runs)
 
     def tokens(self, length: int) -> int:
         """Records that a request of so many tokens keeps in one layer."""
@@ -78,8 +82,8 @@ class CachePart:
 
 
 def cache_parts(model: Model, recipe: Recipe) -> tuple[CachePart, ...]:
-    """The parts in the order of the stack; a format that changes in the middle of a run of equal
-    layers cuts the run."""
+    """The parts in the order in which the stack meets them, each once however often layers
+    without it come between. A format that changes in the middle of a run cuts the run."""
     found: list[CachePart] = []
     first = 0
     for count, layer in model.sequence():
@@ -88,7 +92,7 @@ def cache_parts(model: Model, recipe: Recipe) -> tuple[CachePart, ...]:
             for name in layer.parts:
                 found.extend(_parts(name, model.parts[name], recipe, start, end - start))
         first += count
-    return tuple(_joined(found))
+    return tuple(_gathered(found))
 
 
 def _parts(
@@ -100,7 +104,7 @@ def _parts(
             yield from _softmax(place, part)
         case GatedDelta() | Kda() | Lightning() | Mamba1() | Mamba2() | ShortConv():
             kept = tuple(_state(place, part))
-            yield CachePart(name, part.form, kept, first, layers, "request", 1)
+            yield CachePart(name, part.form, kept, ((first, layers),), "request", 1)
         case _:
             return
 
@@ -131,7 +135,7 @@ class _Place:
         return STATE_FORMAT
 
     def part(self, name: str, form: str, kept: tuple[Component, ...]) -> CachePart:
-        return CachePart(name, form, kept, self.first, self.layers)
+        return CachePart(name, form, kept, ((self.first, self.layers),))
 
 
 def _softmax(place: _Place, part: Gqa | Mla) -> Iterator[CachePart]:
@@ -190,16 +194,20 @@ def _state(
         yield place.component("state", heads, width, "state_heads")
 
 
-def _joined(parts: list[CachePart]) -> Iterator[CachePart]:
-    """Neighbouring runs of the same part, as one: dense and sparse layers share their attention."""
-    waiting: dict[str, CachePart] = {}
+def _gathered(parts: list[CachePart]) -> Iterator[CachePart]:
+    """Equal parts of several runs as one, neighbouring runs joined: dense and sparse layers share
+    their attention."""
+    found: dict[str, list[tuple[CachePart, list[tuple[int, int]]]]] = {}
     for part in parts:
-        held = waiting.get(part.name)
-        same = held is not None and held.components == part.components
-        if held is not None and same and held.first + held.layers == part.first:
-            waiting[part.name] = replace(held, layers=held.layers + part.layers)
-            continue
-        if held is not None:
-            yield held
-        waiting[part.name] = part
-    yield from waiting.values()
+        bare, known = replace(part, runs=()), found.setdefault(part.name, [])
+        runs = next((held for other, held in known if other == bare), None)
+        if runs is None:
+            runs = []
+            known.append((bare, runs))
+        for first, layers in part.runs:
+            if runs and sum(runs[-1]) == first:
+                runs[-1] = (runs[-1][0], runs[-1][1] + layers)
+            else:
+                runs.append((first, layers))
+    for part, runs in chain.from_iterable(found.values()):
+        yield replace(part, runs=tuple(runs))

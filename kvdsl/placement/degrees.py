@@ -17,6 +17,7 @@ from kvdsl.diagnostics import Diagnostic, Label, Message
 from kvdsl.source import Span
 from kvdsl.spec.declaration import Block
 from kvdsl.spec.layout import Layout
+from kvdsl.units import counted
 
 STAGE_LIMIT = 65_536
 """Most devices of one stage: enough for any machine, small enough to be walked."""
@@ -171,14 +172,13 @@ CODES: tuple[tuple[str, str, str], ...] = (
 class SizesDisagree(Message):
     code: ClassVar[str] = "KV080"
     headline: ClassVar[str] = (
-        "{block} cuts {product} ways, but a stage of layout {layout} has {size} devices"
+        "{block} cuts {product:ways}, but a stage of this layout has {size:devices}"
     )
     label: ClassVar[str] = "{arithmetic} = {product}"
     notes: ClassVar[tuple[str, ...]] = ("{reason}",)
     helps: ClassVar[tuple[str, ...]] = ("write `{fix}`",)
     span: Span
     block: str
-    layout: str
     product: int
     size: int
     arithmetic: str
@@ -189,10 +189,9 @@ class SizesDisagree(Message):
 @dataclass(frozen=True, slots=True)
 class StageTooLarge(Message):
     code: ClassVar[str] = "KV081"
-    headline: ClassVar[str] = "layout {layout} has {size:,} devices in a stage"
-    notes: ClassVar[tuple[str, ...]] = ("kvdsl plans up to {limit:,} devices a stage",)
+    headline: ClassVar[str] = "a stage of this layout has {size:devices}"
+    notes: ClassVar[tuple[str, ...]] = ("kvdsl plans up to {limit:devices} a stage",)
     span: Span
-    layout: str
     size: int
     limit: int
 
@@ -200,10 +199,9 @@ class StageTooLarge(Message):
 @dataclass(frozen=True, slots=True)
 class TooManyStages(Message):
     code: ClassVar[str] = "KV083"
-    headline: ClassVar[str] = "layout {layout} has {stages:,} stages"
-    notes: ClassVar[tuple[str, ...]] = ("kvdsl plans up to {limit:,} stages",)
+    headline: ClassVar[str] = "this layout has {stages:stages}"
+    notes: ClassVar[tuple[str, ...]] = ("kvdsl plans up to {limit:stages}",)
     span: Span
-    layout: str
     stages: int
     limit: int
 
@@ -211,12 +209,11 @@ class TooManyStages(Message):
 @dataclass(frozen=True, slots=True)
 class BadOrder(Message):
     code: ClassVar[str] = "KV082"
-    headline: ClassVar[str] = "the order of layout {layout} {fault}"
+    headline: ClassVar[str] = "the order of this layout {fault}"
     helps: ClassVar[tuple[str, ...]] = (
         "name each axis once, outermost first: `order = [replicas, pp, dp, cp, pcp, tp]`",
     )
     span: Span
-    layout: str
     fault: str
 
 
@@ -224,23 +221,18 @@ def degrees(
     layout: Layout, replicas: int, place: Span
 ) -> tuple[Degrees | None, tuple[Diagnostic, ...]]:
     """The degrees of a layout; `replicas` are the deployment's or pool's, times the layout's."""
-    title = layout.name or "here"
     blocks = _written(layout)
     size = layout.tp or next((product for _, _, product, _ in blocks), 1)
     faults = [
-        _disagreement(layout, title, written, size, blocks[0], place)
+        _disagreement(layout, written, size, blocks[0], place)
         for written in blocks
         if written[2] != size
     ]
     if size > STAGE_LIMIT:
-        faults.append(
-            StageTooLarge(_at(layout, "tp", place), title, size, STAGE_LIMIT).diagnostic()
-        )
+        faults.append(StageTooLarge(_at(layout, "tp", place), size, STAGE_LIMIT).diagnostic())
     if layout.pp > STAGES_LIMIT:
-        faults.append(
-            TooManyStages(_at(layout, "pp", place), title, layout.pp, STAGES_LIMIT).diagnostic()
-        )
-    faults.extend(_order_faults(layout, title, place))
+        faults.append(TooManyStages(_at(layout, "pp", place), layout.pp, STAGES_LIMIT).diagnostic())
+    faults.extend(_order_faults(layout, place))
     if faults:
         return None, tuple(faults)
     return _assembled(layout, size, replicas), ()
@@ -337,7 +329,6 @@ def _at(block: Block, attribute: str, otherwise: Span) -> Span:
 
 def _disagreement(
     layout: Layout,
-    title: str,
     written: _Axes,
     size: int,
     leader: _Axes,
@@ -351,16 +342,16 @@ def _disagreement(
     labels: tuple[Label, ...]
     if layout.tp is not None:
         reason = f"`tp = {size}` says how many devices a stage has; axes left out are 1"
-        labels = (Label(_at(layout, "tp", place), f"a stage has {size} devices"),)
+        labels = (Label(_at(layout, "tp", place), f"a stage has {counted(size, 'devices')}"),)
     else:
         first, first_block, _, first_text = leader
         reason = f"{first} ({first_text}) says {size}, and every block must agree"
         labels = (Label(first_block.at or place, f"{first_text} = {size}"),)
-    message = SizesDisagree(block.at or place, word, title, product, size, arithmetic, reason, fix)
+    message = SizesDisagree(block.at or place, word, product, size, arithmetic, reason, fix)
     return message.diagnostic(*labels)
 
 
-def _order_faults(layout: Layout, title: str, place: Span) -> list[Diagnostic]:
+def _order_faults(layout: Layout, place: Span) -> list[Diagnostic]:
     known = ("replicas", "pp", "dp", "cp", "pcp", "tp")
     named = [axis for axis in layout.order if axis != "ep"]
     missing = [axis for axis in known if axis not in named]
@@ -370,4 +361,4 @@ def _order_faults(layout: Layout, title: str, place: Span) -> list[Diagnostic]:
         fault = f"names {', '.join(twice)} twice"
     elif missing:
         fault = f"leaves out {', '.join(missing)}"
-    return [BadOrder(_at(layout, "order", place), title, fault).diagnostic()] if fault else []
+    return [BadOrder(_at(layout, "order", place), fault).diagnostic()] if fault else []

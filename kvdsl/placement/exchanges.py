@@ -21,6 +21,7 @@ from kvdsl.placement.shares import Spread, spread
 from kvdsl.placement.topology import Reach
 from kvdsl.spec.engine import Engine
 from kvdsl.spec.model import Gqa, Mla, Model, Moe
+from kvdsl.units import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,7 @@ def _shared_out(
             ratio,
             hidden,
             "hidden state",
-            f"{have} DP ranks bring their own requests to {dp} cop{'ies' if dp > 1 else 'y'}",
+            f"{counted(have, 'DP ranks')} bring their requests to {counted(dp, 'copies')}",
         )
         yield _one(
             "reduce_scatter",

@@ -21,6 +21,7 @@ from kvdsl.placement.meshes import Mesh, meshes, place
 from kvdsl.placement.placement import Placement, Stage
 from kvdsl.placement.shares import Shard, redundancy
 from kvdsl.placement.topology import Unit
+from kvdsl.units import counted
 
 if TYPE_CHECKING:
     from networkx import MultiDiGraph
@@ -68,7 +69,7 @@ def graph(placement: Placement, *, expanded: bool = False) -> MultiDiGraph[str]:
     if expanded:
         shards = sum(len(s.shards) for s in placement.stages) * placement.used
         if shards > EXPANDED_LIMIT * 10 or placement.subject.topology.devices > EXPANDED_LIMIT:
-            raise GraphTooLarge(f"{shards:,} shards")
+            raise GraphTooLarge(f"{counted(shards, 'shards')}")
         _expanded(made, placement)
     else:
         _folded(made, placement)
@@ -159,7 +160,7 @@ def _expanded(made: MultiDiGraph[str], placement: Placement) -> None:
                 node,
                 kind="shard",
                 label=f"{tensor.module} {tensor.name}".strip(),
-                tensor=f"{tensor.module}.{tensor.part}.{tensor.name}.{tensor.first}.{tensor.place}",
+                tensor=f"{tensor.module}.{tensor.part}.{tensor.name}.{tensor.runs[0][0]}.{tensor.place}",
                 stage=stage.number,
                 replica=replica,
                 pieces=piece.pieces,

@@ -16,7 +16,7 @@ from kvdsl.placement.exchanges import Exchange, Group, exchanges
 from kvdsl.placement.meshes import Mesh, meshes, place
 from kvdsl.placement.shares import CacheShard, Shard, cache_shard, shard
 from kvdsl.placement.subject import Subject
-from kvdsl.placement.tensor import Tensor
+from kvdsl.placement.tensor import Runs, Tensor, within
 from kvdsl.placement.tensors import tensors
 from kvdsl.placement.topology import Reach
 from kvdsl.spec.hardware import Device
@@ -135,7 +135,7 @@ def _stages(
         last = number == degrees.pp - 1
         held = []
         for tensor in logical:
-            count = _overlap(tensor.first, tensor.layers, first, layers)
+            count = _layers_in(tensor.runs, first, layers)
             if tensor.place != "layer":
                 count = int(number == 0 if tensor.place == "first" else last)
             if count:
@@ -148,14 +148,14 @@ def _stages(
         cached = tuple(
             cache_shard(part, count, degrees)
             for part in parts
-            if (count := _overlap(part.first, part.layers, first, layers))
+            if (count := _layers_in(part.runs, first, layers))
         )
         yield Stage(number, first, layers, tuple(held), cached)
         first += layers
 
 
-def _overlap(first: int, layers: int, start: int, length: int) -> int:
-    return max(0, min(first + layers, start + length) - max(first, start))
+def _layers_in(runs: Runs, first: int, layers: int) -> int:
+    return sum(count for _, count in within(runs, first, layers))
 
 
 def _part_layers(subject: Subject, stage: Stage) -> dict[str, int]:
@@ -163,7 +163,7 @@ def _part_layers(subject: Subject, stage: Stage) -> dict[str, int]:
     found: dict[str, int] = {}
     first = 0
     for count, layer in subject.model.sequence():
-        here = _overlap(first, count, stage.first, stage.layers)
+        here = _layers_in(((first, count),), stage.first, stage.layers)
         for name in layer.parts if here else ():
             found[name] = found.get(name, 0) + here
         first += count

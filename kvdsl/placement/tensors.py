@@ -16,19 +16,19 @@ from dataclasses import replace
 from kvdsl.placement.attention_tensors import attention
 from kvdsl.placement.feed_forward_tensors import feed_forward
 from kvdsl.placement.mixer_tensors import mixer
-from kvdsl.placement.tensor import Tensor, vector
+from kvdsl.placement.tensor import Tensor, gathered, vector
 from kvdsl.spec.model import AnyPart, Gated, Gqa, Layer, Mla, Model, Moe, Plain, SharedCache
 
 
 def tensors(model: Model) -> tuple[Tensor, ...]:
-    """All tensors of the main model, in the order of the stack."""
+    """All tensors of the main model, in the order in which the stack meets them."""
     found = list(_outside(model))
     first = 0
     for count, layer in model.sequence():
         made = _layer(model, layer)
-        found.extend(replace(t, first=first, layers=count) for t in made)
+        found.extend(replace(t, runs=((first, count),)) for t in made)
         first += count
-    return tuple(found)
+    return gathered(found)
 
 
 def active(model: Model, tensor: Tensor) -> int:

@@ -255,6 +255,37 @@ def units_of(unit: Unit, kind: str) -> int:
     return sum(count * units_of(child, kind) for count, child in unit.children)
 
 
+def made_of(there: Topology, kind: str) -> dict[str, int]:
+    """The units of a kind in a selection by their title: how many of each it has, or a part of."""
+    found: dict[str, int] = {}
+    for _, start, length in there.picked:
+        _add_units(found, there.root, kind, start, length)
+    return found
+
+
+def _add_units(found: dict[str, int], unit: Unit, kind: str, start: int, length: int) -> None:
+    """Adds those that hold one of `length` devices from `start` on. Equal neighbours that lie
+    inside whole are looked at once."""
+    if unit.kind == kind:
+        found[unit.title] = found.get(unit.title, 0) + 1
+        return
+    for count, child in unit.children:
+        first, size = max(start, 0), child.devices
+        last = min(start + length, count * size)
+        if first < last:
+            whole = max(0, last // size - -(-first // size))
+            one: dict[str, int] = {}
+            _add_units(one, child, kind, 0, size)
+            for title, number in one.items() if whole else ():
+                found[title] = found.get(title, 0) + whole * number
+            edges = {first // size, (last - 1) // size}
+            for index in sorted(edges):
+                begin, end = max(first, index * size), min(last, (index + 1) * size)
+                if end - begin < size:
+                    _add_units(found, child, kind, begin - index * size, end - begin)
+        start -= count * size
+
+
 def _start_of(unit: Unit, kind: str, number: int) -> int:
     """The first device of unit `number` of a kind; all devices where there are fewer."""
     if unit.kind == kind or not unit.children:

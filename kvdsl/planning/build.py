@@ -8,6 +8,7 @@ from dataclasses import replace
 from kvdsl.checks.findings import FLIPS, advice
 from kvdsl.comparison import LABELS, Candidate, compare
 from kvdsl.costs.estimate import Estimate
+from kvdsl.placement.topology import made_of, topology
 from kvdsl.plan import (
     Alternative,
     Change,
@@ -24,9 +25,10 @@ from kvdsl.planning.subjects import ideal, recipe_title, subject
 from kvdsl.planning.sweeps import sweep_charts
 from kvdsl.source import SourceFile, Span
 from kvdsl.spec.deployment import Deployment, Pool
-from kvdsl.spec.hardware import Selection
+from kvdsl.spec.hardware import Device, Node, Selection
 from kvdsl.spec.layout import Layout
 from kvdsl.spec.vocabulary import VOCABULARY
+from kvdsl.units import counted, grouped
 
 
 def build(
@@ -54,7 +56,7 @@ def build(
         file=place.file.name,
         model=_title(pool.model.title if pool.model else ""),
         layout=_layouts(deployment, layout),
-        layout_name=_layout_name(deployment) or layout,
+        layout_name=_layout_name(deployment),
         hardware=_hardware(deployment),
         workload=_workload(pool),
         formats=_formats(pool),
@@ -77,13 +79,8 @@ def build(
         sources=headlines.sources(found.values),
         texts=tuple((source.name, source.text) for source in sources),
         span=place,
-        unplanned="" if found.values else _why(found),
+        unplanned="" if found.values else found.why,
     )
-
-
-def _why(found: Outcome) -> str:
-    faults = [*found.faults, *(t.diagnostic for t in found.told)]
-    return faults[0].headline if faults else "the deployment is not complete"
 
 
 def _title(title: str) -> str:
@@ -139,7 +136,7 @@ def _layouts(deployment: Deployment, single: str) -> str:
 
 
 def _layout_name(deployment: Deployment) -> str:
-    """The layout's name; several pools have several."""
+    """The layout's name, if it has one; several pools have several."""
     pools = list(deployment.pools.values())
     layout = pools[0].layout if len(pools) == 1 else None
     return layout.name if layout is not None else ""
@@ -156,7 +153,21 @@ def _selection(on: Selection) -> str:
     if on.pick is not None:
         runs = ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in on.pick.runs)
         text += f".{on.pick.level}[{runs}]"
-    return text
+    inside = _inside(on)
+    return f"{text} ({inside})" if inside else text
+
+
+def _inside(on: Selection) -> str:
+    """`2 x hgx_h100, 16 x h100_sxm`: the nodes and devices of a selection that names neither."""
+    if isinstance(on.of, Device):
+        return ""
+    levels = ("device",) if isinstance(on.of, Node) else ("node", "device")
+    there = topology(on)
+    return ", ".join(
+        f"{grouped(count)} x {_title(title)}"
+        for level in levels
+        for title, count in made_of(there, level).items()
+    )
 
 
 def _workload(pool: Pool) -> str:
@@ -167,7 +178,7 @@ def _workload(pool: Pool) -> str:
     if workload.context is not None:
         said.append(f"{workload.context:,} tok of context")
     elif workload.classes:
-        said.append(f"{len(workload.classes)} classes of requests")
+        said.append(f"{counted(len(workload.classes), 'classes')} of requests")
     else:
         said.append(f"{workload.prompt or 0:,} tok in, {workload.output or 0:,} tok out")
     if workload.concurrency is not None:
@@ -219,7 +230,7 @@ def _candidate(found: Outcome, layout: Layout | None, *, main: bool) -> Candidat
     name = (layout.name if layout else pool.layout.name if pool.layout else "") or "here"
     codes = tuple(dict.fromkeys(t.rule.code for t in found.told if _planning(t)))
     fits = all(e.fits for e in found.estimates.values()) and bool(found.values)
-    note = "" if found.values else _why(found)
+    note = "" if found.values else found.why
     return Candidate(name, made.degrees.text() if made else "", dict(found.values), codes, fits,
                      main, note)  # fmt: skip
 

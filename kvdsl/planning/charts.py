@@ -12,7 +12,7 @@ from kvdsl.costs.estimate import Estimate, estimate, memory_estimate, reloaded
 from kvdsl.placement.placement import Placement
 from kvdsl.plan import Chart, Series
 from kvdsl.spec.workload import Workload
-from kvdsl.units import grouped
+from kvdsl.units import counted, grouped
 
 LENGTHS = tuple(1024 * 2**n for n in range(11))
 IN_FLIGHT = tuple(2**n for n in range(13))
@@ -70,7 +70,7 @@ def _capacity(found: Estimate, compared: Mapping[str, Estimate]) -> Chart:
         "capacity",
         "Whole requests that fit, by their length",
         f"Requests that fit against tokens of a request, from {LENGTHS[0]:,} to {LENGTHS[-1]:,}; "
-        f"{grouped(found.values['kv.sequences'].value)} at {held:,} tokens.",
+        f"{grouped(found.values['kv.sequences'].value)} at {counted(held, 'tokens')}.",
         "tokens of a request",
         "tok",
         "requests",
@@ -93,7 +93,7 @@ def _over_load(found: Estimate) -> Chart:
     return Chart(
         "tpot_over_load",
         "Time of a token over requests in flight",
-        f"Milliseconds a token against requests in flight; {grouped(most)} requests fit.",
+        f"Milliseconds a token against requests in flight; room for {counted(most, 'requests')}.",
         "requests in flight",
         "req",
         "time of a token",

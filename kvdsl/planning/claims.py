@@ -17,7 +17,7 @@ from kvdsl.costs import cache, memory
 from kvdsl.costs.estimate import Estimate, memory_estimate
 from kvdsl.placement.degrees import uniform
 from kvdsl.spec.model import Mla
-from kvdsl.units import Quantity
+from kvdsl.units import Quantity, counted
 
 GIB_OVER_GB = Fraction(2**30, 10**9)
 NEIGHBOURS = 8
@@ -87,23 +87,24 @@ def _other_cuts(name: str, found: Estimate) -> Iterator[Mistake]:
 def _divided(name: str, found: Estimate) -> Iterator[Mistake]:
     """One copy of the cache divided by all ranks, as if heads or the latent split for ever."""
     degrees = found.subject.degrees
-    ranks = degrees.size * degrees.pp
+    size = degrees.size * degrees.pp
+    ranks = counted(size, "ranks")
     logical = _value(found, "kv.bytes_per_token")
-    text = f"it divides the cache by all {ranks} ranks, though each holds at least one whole head"
+    text = f"it divides the cache by all {ranks}, though each holds at least one whole head"
     if any(isinstance(p, Mla) for p in found.subject.model.parts.values()):
-        text = f"it divides the latent by {ranks} ranks, though every rank holds all of it"
+        text = f"it divides the latent by {ranks}, though every rank holds all of it"
     if name == "kv.bytes_per_token_per_gpu":
-        yield Mistake(text, logical / ranks)
+        yield Mistake(text, logical / size)
     if name == "kv.tokens" and logical and found.values["kv.copies"].value != 1:
         room = _value(found, "memory.kv")
-        yield Mistake(text, Fraction(room * ranks // logical * degrees.replicas))
+        yield Mistake(text, Fraction(room * size // logical * degrees.replicas))
 
 
 def _summed(name: str, found: Estimate) -> Iterator[Mistake]:
     """The sum over all holders, claimed of one."""
     if name == "kv.tokens_per_rank":
-        holders = found.subject.degrees.holders
-        yield Mistake(f"it sums {holders} ranks; this asks one", _value(found, "kv.tokens"))
+        holders = counted(found.subject.degrees.holders, "ranks")
+        yield Mistake(f"it sums {holders}; this asks one", _value(found, "kv.tokens"))
 
 
 def _pooled(name: str, found: Estimate) -> Iterator[Mistake]:
@@ -116,7 +117,8 @@ def _pooled(name: str, found: Estimate) -> Iterator[Mistake]:
         return
     pooled = holders * room / token
     if name == "kv.tokens":
-        text = f"it floors once over all {holders} holders; a request cannot straddle them"
+        every = counted(holders, "holders")
+        text = f"it floors once over all {every}; a request cannot straddle them"
         yield Mistake(text, Fraction(pooled // 1))
         return
     length = cache.held_tokens(found.subject)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, zip_longest
 
 from kvdsl.checks import claims as claim_rules
-from kvdsl.checks.findings import RULES, Fired, examine, worded
+from kvdsl.checks.findings import RULES, Fired, advice, examine, worded
 from kvdsl.checks.study import Fact, Fill
 from kvdsl.costs.estimate import Estimate, memory_estimate
 from kvdsl.diagnostics import Diagnostic, Severity
@@ -59,29 +59,47 @@ class Outcome:
         """What a check tells: faults and all findings that are not waived."""
         return (*self.faults, *(t.diagnostic for t in self.told if t.waived is None))
 
+    @property
+    def why(self) -> str:
+        """Why it cannot be planned, or does not fit: its first error."""
+        found = [*self.faults, *(t.diagnostic for t in self.told)]
+        errors = (d.headline for d in found if d.severity is Severity.ERROR)
+        return next(errors, "the deployment is not complete")
+
 
 def outcome(deployment: Deployment, layout: Layout | None = None) -> Outcome:
     """The deployment under its own layouts, or with `layout` in every pool."""
     estimates: dict[str, Estimate] = {}
     faults: list[Diagnostic] = []
-    told: list[Told] = []
+    by_pool: list[tuple[str, Told]] = []
     for name, pool in deployment.pools.items():
         made, wrong = subject(deployment, pool, layout)
         faults.extend(wrong)
         if made is None:
             continue
         seen = examine(made)
-        told.extend(_told(name, fired, seen.estimate) for fired in seen.fired)
+        by_pool.extend((name, _told(fired, seen.estimate)) for fired in seen.fired)
         if seen.estimate is not None:
-            estimates[name] = seen.estimate
+            estimates[name] = _answered(seen.estimate)
+    told = list(_by_cause(by_pool))
     complete = not faults and len(estimates) == len(deployment.pools)
     values = _values(deployment, estimates) if complete else {}
     judged = tuple(judge(r, values) for r in deployment.requirements) if values else ()
     told.extend(_requirement_findings(deployment, judged, estimates, layout))
     told.extend(_not_costed(deployment))
+    told.extend(_no_output(deployment))
     told.extend(_shared_devices(estimates))
     told = list(_waived(deployment, told, complete=complete and not _stopped(told)))
     return Outcome(deployment, estimates, values, judged, tuple(told), tuple(faults))
+
+
+def _answered(found: Estimate) -> Estimate:
+    """Without a decode step where no request has output: none is ever taken. Checks before the
+    plan still see one, as they compare layouts by it."""
+    if found.subject.workload.generates:
+        return found
+    kept = {n: t for n, t in found.values.items() if not n.startswith(("decode.", "cost.per_mtok"))}
+    return replace(found, decode=None, values=kept)
 
 
 def _stopped(told: Sequence[Told]) -> bool:
@@ -97,11 +115,69 @@ def _values(deployment: Deployment, estimates: Mapping[str, Estimate]) -> dict[s
     return found
 
 
-def _told(pool: str, fired: Fired, found: Estimate | None) -> Told:
-    told = fired.diagnostic
-    if pool:
-        told = replace(told, headline=f"pool {pool}: {told.headline}")
-    return Told(fired.rule, told, fired.fact, fired.severity, found)
+def _told(fired: Fired, found: Estimate | None) -> Told:
+    return Told(fired.rule, fired.diagnostic, fired.fact, fired.severity, found)
+
+
+# --- findings of several pools -------------------------------------------------------------------
+
+
+def _by_cause(found: Sequence[tuple[str, Told]]) -> Iterator[Told]:
+    """Findings with the names of their pools: of one cause, one for all pools that have it."""
+    causes: dict[tuple[object, ...], list[tuple[str, Told]]] = {}
+    for pool, told in found:
+        words = (told.diagnostic.headline, told.diagnostic.primary, told.diagnostic.labels)
+        causes.setdefault((told.rule.code, told.severity, words), []).append((pool, told))
+    for every in causes.values():
+        pool, first = every[0]
+        if len(every) > 1:
+            yield _joined(every)
+        elif pool:
+            headline = f"{_pools([pool])}: {first.diagnostic.headline}"
+            yield replace(first, diagnostic=replace(first.diagnostic, headline=headline))
+        else:
+            yield first
+
+
+def _pools(names: Sequence[str]) -> str:
+    """`pool decode`, `pools prefill and decode`."""
+    if len(names) == 1:
+        return f"pool {names[0]}"
+    return f"pools {', '.join(names[:-1])} and {names[-1]}"
+
+
+def _joined(every: Sequence[tuple[str, Told]]) -> Told:
+    """One finding of several pools; what they do not share says which pool it is about. The
+    alternative is shown where it is one for all."""
+    _, first = every[0]
+    alike = len({advice(told.fact) for _, told in every}) == 1
+    fact = replace(
+        first.fact,
+        quantities=tuple(
+            (f"pool {pool}: {label}", quantity)
+            for pool, told in every
+            for label, quantity in told.fact.quantities
+        ),
+        suggestion=first.fact.suggestion if alike else None,
+    )
+    diagnostic = replace(
+        first.diagnostic,
+        headline=f"{_pools([pool for pool, _ in every])}: {first.diagnostic.headline}",
+        notes=_shared([(pool, told.diagnostic.notes) for pool, told in every]),
+        helps=_shared([(pool, told.diagnostic.helps) for pool, told in every]),
+    )
+    return replace(first, diagnostic=diagnostic, fact=fact)
+
+
+def _shared(by_pool: Sequence[tuple[str, tuple[str, ...]]]) -> tuple[str, ...]:
+    """Texts of all pools in their order, those of some alone behind their pool's name."""
+    rows = zip_longest(*(texts for _, texts in by_pool), fillvalue="")
+    every = dict.fromkeys(text for row in rows for text in row if text)
+    having = {text: [pool for pool, texts in by_pool if text in texts] for text in every}
+    return tuple(
+        text if len(pools) == len(by_pool) else f"{_pools(pools)}: {text}"
+        for text, pools in having.items()
+    )
 
 
 def _shared_devices(estimates: Mapping[str, Estimate]) -> Iterator[Told]:
@@ -138,6 +214,17 @@ def _not_costed(deployment: Deployment) -> Iterator[Told]:
     for word, block in parts:
         if block is not None and block.at is not None:
             fact = Fact(block.at, {"what": word})
+            yield Told(rule, worded(rule, fact), fact, rule.severity, None)
+
+
+def _no_output(deployment: Deployment) -> Iterator[Told]:
+    """Workloads whose requests are prompts alone, each once."""
+    rule = claim_rules.no_output
+    found = {p.workload.at: p.workload for p in deployment.pools.values() if p.workload is not None}
+    for at, workload in found.items():
+        if at is not None and not workload.generates:
+            origin = workload.origin("output")
+            fact = Fact(origin.span if origin else at, {})
             yield Told(rule, worded(rule, fact), fact, rule.severity, None)
 
 

@@ -8,7 +8,7 @@ from kvdsl.diagnostics import Severity
 from kvdsl.formulas import Term
 from kvdsl.plan import Comparison, Entry, Finding, Mood, RequirementResult, Tile, Verdict
 from kvdsl.spec.vocabulary import INPUTS
-from kvdsl.units import UNITS, Quantity, grouped, shown
+from kvdsl.units import UNITS, Quantity, counted, grouped, shown
 
 COUNTED = "counted from "
 """How the note of a figure begins that was counted from a model's declaration."""
@@ -33,7 +33,7 @@ def verdict(
     open_findings = [f for f in findings if f.waived is None]
     errors = [f for f in open_findings if f.severity is Severity.ERROR]
     if not values:
-        count = f"{len(errors)} error{'s' if len(errors) != 1 else ''}"
+        count = counted(len(errors), "errors")
         return Verdict("bad", f"Cannot be planned: {errors[0].diagnostic.headline} ({count})."
                        if errors else "Cannot be planned.")  # fmt: skip
     room = values["memory.kv"].value
@@ -42,8 +42,7 @@ def verdict(
                        else "Does not fit: no room is left for a cache.")  # fmt: skip
     tokens = values["kv.tokens"].quantity
     gpus = values["gpus"].value
-    plural = "" if gpus == 1 else "s"
-    text = f"Fits: {compact(tokens)} tokens of KV on {grouped(gpus)} GPU{plural}"
+    text = f"Fits: {counted(compact(tokens), 'tokens')} of KV on {counted(gpus, 'GPUs')}"
     text += _against(comparison) + _crowded(values, open_findings)
     failed = [r for r in requirements if r.status == "fails" and r.keyword == "require"]
     mood: Mood = "good"
@@ -55,7 +54,7 @@ def verdict(
         )  # fmt: skip
         mood = "bad"
     elif errors:
-        text, mood = f"{text}; {len(errors)} error{'s' if len(errors) != 1 else ''}", "bad"
+        text, mood = f"{text}; {counted(len(errors), 'errors')}", "bad"
     else:
         text += _all_hold(requirements)
         warned = any(f.severity is Severity.WARNING for f in open_findings)
@@ -68,10 +67,10 @@ def _crowded(values: Mapping[str, Term], findings: Sequence[Finding]) -> str:
     codes = {f.code for f in findings}
     said = ""
     if "KV202" in codes:
-        fit = grouped(values["kv.sequences"].value)
+        fit = values["kv.sequences"].value
         asked = values.get("workload.concurrency")
-        many = f"{fit} of {grouped(asked.value)}" if asked is not None else fit
-        said += f"; only {many} requests run at once"
+        many = f"{grouped(fit)} of {counted(asked.value, 'requests')}" if asked else None
+        said += f"; only {many or counted(fit, 'requests')} run at once"
     if "KV203" in codes:
         said += "; prompts arrive faster than they are prefilled"
     return said

@@ -14,6 +14,7 @@ from kvdsl.placement.meshes import meshes, meshes_attention
 from kvdsl.placement.placement import Placement
 from kvdsl.placement.topology import Join, Unit
 from kvdsl.plan import Box, Cell, Picture, Wire
+from kvdsl.units import counted
 
 DRAWN_DEVICES = 144
 """Devices drawn one by one: two NVL72 racks."""
@@ -231,7 +232,7 @@ def _wires(placement: Placement) -> Iterator[Wire]:
             continue
         devices = tuple(placement.subject.topology.in_root(p) for p in group.places)
         if group.axis == "pp":
-            label = f"{group.count:,} sends to stage {group.stage + 1}"
+            label = f"{counted(group.count, 'sends')} to stage {group.stage + 1}"
             yield Wire("pp", devices, _crosses(group), label)
         elif group.axis in used or group.axis == "attention.tp":
             found.setdefault(devices, []).append(group)
@@ -240,7 +241,7 @@ def _wires(placement: Placement) -> Iterator[Wire]:
         label = _groups_name([_axis_name(g.axis) for g in groups], len(devices))
         if crosses:
             times = sum(_times(placement, g) for g in groups)
-            label += f": {times} exchanges a step leave the node"
+            label += f": {counted(times, 'exchanges')} a step out of the node"
         yield Wire(groups[0].axis, devices, crosses, label)
 
 
@@ -280,13 +281,16 @@ def _legend(placement: Placement) -> tuple[tuple[str, str], ...]:
         held = f"layers {stage.first}-{stage.first + stage.layers - 1}"
         found.append((f"stage {stage.number}", held))
     if degrees.attention.dp > 1 or degrees.replicas > 1:
-        found.append(("requests", f"{degrees.holders:,} sets of devices, each holds its own"))
+        found.append(
+            ("requests", f"{counted(degrees.holders, 'sets')} of devices, each holds its own")
+        )
     return tuple(found)
 
 
 def _caption(placement: Placement) -> str:
     degrees = placement.degrees
-    text = f"{placement.used:,} of {placement.subject.topology.devices:,} devices hold a rank"
+    there = counted(placement.subject.topology.devices, "devices")
+    text = f"Ranks lie on {placement.used:,} of {there}"
     crossing = [
         g for g in placement.groups
         if g.axis != "pp" and g.size > 1 and g.reach.nodes > 1 and not g.reach.fast

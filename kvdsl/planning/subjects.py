@@ -135,7 +135,20 @@ def inputs(made: Subject) -> dict[str, Term]:
 
 
 def recipe_title(recipe: Recipe) -> str:
-    """`fp8`, or the recipe's name."""
+    """`fp8`, or the recipe's name; of one without a name its formats: `fp8, head bf16`."""
     one = recipe.uniform
+    if one is None and not recipe.name and not recipe.catalog:
+        return _formats_in(recipe)
     title = one.title if one is not None else recipe.title
     return title.rpartition(".")[2]
+
+
+def _formats_in(recipe: Recipe) -> str:
+    kept: dict[str, list[str]] = {}
+    for line in recipe.lines:
+        layers = [f"layers {a}..{b}" if a != b else f"layer {a}" for a, b in line.layers]
+        words = [line.name.replace("_", " ")] if not line.layers and line.name != "default" else []
+        form = line.format.title.rpartition(".")[2]
+        kept.setdefault(form, []).extend((*words, *layers))
+    said = [f"{' and '.join(words)} {form}".strip() for form, words in kept.items()]
+    return ", ".join(said)

@@ -1,21 +1,25 @@
 """Sweeps: every combination of a sweep's values, each the deployment with those changes.
 
 Comes in: the resolver, a deployment, the changes already made. Goes out: tables. A point that does
-not resolve or cannot be planned keeps its row, empty.
+not resolve, cannot be planned or does not fit keeps its row, empty, with the reason.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from itertools import islice, product
 
+from kvdsl.comparison import LABELS
+from kvdsl.diagnostics import Severity
 from kvdsl.plan import Chart, Series, SweepTable
 from kvdsl.planning.deploy import outcome
 from kvdsl.resolve.changes import Change
 from kvdsl.resolve.resolver import Resolver
 from kvdsl.spec.deployment import Deployment, Sweep
+from kvdsl.spec.vocabulary import input_words
 from kvdsl.syntax.nodes import Expr
-from kvdsl.units import Quantity, shown
+from kvdsl.units import NONE, Quantity, shown, unit
 
 SHOWN = ("kv.tokens", "kv.sequences", "memory.weights", "decode.tpot", "decode.throughput",
          "cost.per_mtok")  # fmt: skip
@@ -32,12 +36,16 @@ def sweeps(
 
 
 def _table(resolver: Resolver, name: str, sweep: Sweep, changes: Sequence[Change]) -> SweepTable:
-    rows = []
+    rows, reasons = [], []
     every = product(*(axis.values for axis in sweep.axes))
     names = sweep.show or SHOWN
     for point in islice(every, MOST_ROWS):
-        made = [Change(axis.path, value) for axis, value in zip(sweep.axes, point, strict=True)]
-        rows.append((tuple(map(_text, point)), _values(resolver, name, (*changes, *made), names)))
+        made = [
+            Change(axis.path, value, axis.at) for axis, value in zip(sweep.axes, point, strict=True)
+        ]
+        values, reason = _values(resolver, name, (*changes, *made), names)
+        rows.append((tuple(map(_text, point)), values))
+        reasons.append(reason)
     found = [n for i, n in enumerate(names) if sweep.show or any(r[1][i] for r in rows)]
     kept = [names.index(n) for n in found]
     title = sweep.name
@@ -51,6 +59,7 @@ def _table(resolver: Resolver, name: str, sweep: Sweep, changes: Sequence[Change
         tuple(axis.path for axis in sweep.axes),
         tuple(found),
         tuple((point, tuple(values[i] for i in kept)) for point, values in rows),
+        tuple(reasons),
     )
 
 
@@ -61,14 +70,18 @@ def _text(expr: Expr) -> str:
 
 def _values(
     resolver: Resolver, name: str, changes: Sequence[Change], names: Sequence[str]
-) -> tuple[Quantity | None, ...]:
-    deployment, _ = resolver.deployment(name, changes)
+) -> tuple[tuple[Quantity | None, ...], str]:
+    """What a point answers, or why it answers nothing."""
+    nothing = (None,) * len(names)
+    deployment, faults = resolver.deployment(name, changes)
     if deployment is None:
-        return (None,) * len(names)
+        errors = (d.headline for d in faults if d.severity is Severity.ERROR)
+        return nothing, next(errors, "it cannot be resolved")
     found = outcome(deployment)
-    if any(not e.fits for e in found.estimates.values()):
-        return (None,) * len(names)
-    return tuple(found.values[n].quantity if n in found.values else None for n in names)
+    if not found.values or any(not e.fits for e in found.estimates.values()):
+        return nothing, found.why
+    answers = (found.values.get(name) for name in names)
+    return tuple(None if term is None else term.quantity for term in answers), ""
 
 
 # --- charts ------------------------------------------------------------------------------------
@@ -90,8 +103,8 @@ def _charts(table: SweepTable) -> Iterator[Chart]:
         return
     lines: dict[str, list[int]] = {}
     for number, (point, _) in enumerate(table.rows):
-        rest = [text for i, text in enumerate(point) if i != across]
-        lines.setdefault(", ".join(rest) or table.axes[across], []).append(number)
+        rest = [_named(table.axes[i], text) for i, text in enumerate(point) if i != across]
+        lines.setdefault(", ".join(rest) or "this plan", []).append(number)
     if len(lines) > MOST_LINES:
         return
     for name in [n for n in CHARTED if n in table.shown][:2]:
@@ -102,32 +115,53 @@ def _charts(table: SweepTable) -> Iterator[Chart]:
             yield _chart(table, across, column, lines, shown(most).rsplit(" ", 1)[-1])
 
 
+def _named(axis: str, text: str) -> str:
+    """`TP 8`, but `16 req` and `fp8`, which say what they are."""
+    return f"{input_words(axis)} {text}" if text.isdecimal() else text
+
+
 def _numbers(table: SweepTable, axis: int) -> bool:
-    texts = {point[axis] for point, _ in table.rows}
-    return len(texts) > 2 and all(text.isdecimal() and int(text) > 0 for text in texts)
+    """Whether an axis goes through more than two figures of one dimension."""
+    found = {point[axis]: _figure(point[axis]) for point, _ in table.rows}
+    figures = [figure for figure in found.values() if figure is not None and figure.value > 0]
+    alike = len({figure.dimension for figure in figures}) == 1
+    return len(figures) > 2 and len(figures) == len(found) and alike
+
+
+def _figure(text: str) -> Quantity | None:
+    """`16`, `1_024` or `8 ktok` as a quantity."""
+    number, _, word = text.partition(" ")
+    try:
+        value = Fraction(number.replace("_", ""))
+    except (ValueError, ZeroDivisionError):
+        return None
+    known = unit(word) if word else (NONE, Fraction(1))
+    return None if known is None else Quantity(value * known[1], known[0])
 
 
 def _chart(
-    table: SweepTable, across: int, column: int, lines: Mapping[str, Sequence[int]], unit: str
+    table: SweepTable, across: int, column: int, lines: Mapping[str, Sequence[int]], scale: str
 ) -> Chart:
-    axis, name = table.axes[across], table.shown[column]
+    axis, name = input_words(table.axes[across]), table.shown[column]
+    along = [figure for point, _ in table.rows if (figure := _figure(point[across])) is not None]
 
     def points(rows: Sequence[int]) -> Iterator[tuple[float, float]]:
         for number in rows:
             point, figures = table.rows[number]
-            figure = figures[column]
-            if figure is not None:
-                yield float(point[across]), float(figure.in_unit(unit))
+            place, figure = _figure(point[across]), figures[column]
+            if place is not None and figure is not None:
+                yield float(place.value), float(figure.in_unit(scale))
 
     series = tuple(Series(label, tuple(points(rows))) for label, rows in lines.items())
+    words = LABELS[name]
     return Chart(
         f"sweep.{name}",
-        f"{name} over {axis}",
-        f"{name} in {unit} over {axis}, a line for each of: {', '.join(lines)}.",
+        f"{words[0].upper()}{words[1:]} over {axis}",
+        f"{words} in {scale} over {axis}, a line for each of: {', '.join(lines)}.",
         axis,
-        "",
-        name,
-        unit,
+        along[0].dimension.base_unit if along[0].dimension != NONE else "",
+        words,
+        scale,
         tuple(s for s in series if s.points),
         log_x=True,
     )

@@ -14,7 +14,7 @@ from kvdsl.costs.passes import RankTime
 from kvdsl.placement.cache import CachePart
 from kvdsl.placement.exchanges import Group
 from kvdsl.plan import CacheRow, CollectiveRow, MemoryBar, Segment, StepBar
-from kvdsl.units import BYTES, BYTES_PER_TOKEN, NONE, TIME, Quantity, grouped
+from kvdsl.units import BYTES, BYTES_PER_TOKEN, NONE, TIME, Quantity, counted, grouped
 
 MODULE_ORDER = (
     "embedding", "attention", "state_mixer", "indexer", "ffn", "routed_experts", "shared_experts",
@@ -82,22 +82,17 @@ def _cached(found: Estimate, book: Ledger) -> Fraction:
 
 def cache_rows(pool: str, found: Estimate) -> tuple[CacheRow, ...]:
     """One row for each part, however often layers without it come between."""
-    rows: dict[tuple[object, ...], list[CachePart]] = {}
-    for part in found.placement.parts:
-        kept = tuple((c.name, c.heads, c.width, c.format.title) for c in part.components)
-        key = (part.name, part.form, part.growth, part.limit, part.every, kept)
-        rows.setdefault(key, []).append(part)
-    return tuple(_cache_row(pool, found, runs) for runs in rows.values())
+    return tuple(_cache_row(pool, found, part) for part in found.placement.parts)
 
 
-def _cache_row(pool: str, found: Estimate, runs: list[CachePart]) -> CacheRow:
+def _cache_row(pool: str, found: Estimate, part: CachePart) -> CacheRow:
     ranks = found.placement.degrees.size // found.placement.degrees.attention.dp
-    part, layers = runs[0], sum(run.layers for run in runs)
+    layers = part.layers
     on_rank = Fraction(0)
     everywhere = Fraction(0)
     for stage in found.placement.stages:
         here = sum(
-            (cache.rank_record(s) * s.layers for s in stage.cache if s.part in runs),
+            (cache.rank_record(s) * s.layers for s in stage.cache if s.part == part),
             start=Fraction(0),
         )
         on_rank = max(on_rank, here)
@@ -127,7 +122,7 @@ def _growth(part: CachePart) -> str:
     if part.growth == "window":
         return f"last {part.limit:,} tok"
     if part.growth == "request":
-        return "once a request" if part.state else f"{part.limit:,} records a request"
+        return "once a request" if part.state else f"{counted(part.limit, 'records')} a request"
     return f"once in {part.every:,} tok" if part.every > 1 else "with every token"
 
 

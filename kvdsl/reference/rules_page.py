@@ -10,23 +10,20 @@ from collections.abc import Iterator
 
 from kvdsl.checks.findings import RULES
 from kvdsl.reference.markdown import code, document, link, spec, table
-from kvdsl.resolve.schema import KINDS
 from kvdsl.rules import Rule
 
 INTRODUCTION = """\
-What `kvdsl check` tells of a plan. An error fails the check; a warning and an info do not.
+What `kvdsl check` tells of a plan. An error fails the check; a warning and an info do not. Where a
+rule has two, its page says when, or another rule softens it.
 `kvdsl rule KV101` prints a section of this page, and `allow KV108 because "…"` in a deployment
 silences a rule there. Codes below KV100 are of the [language](language.md#codes).
 
 The example of a rule has its finding. What stands under *Instead* goes on from it and has none."""
 
-DECLARATION = re.compile(rf"^({'|'.join(KINDS)}) \w+ (extends|\{{)", re.MULTILINE)
-"""Where the spec of a section starts, after its prose."""
-
 
 def page() -> str:
     heads = ("code", "", "name", "what it checks")
-    rows = [(link(r.code, _heading(r)), r.severity.value, r.name, r.summary) for r in RULES]
+    rows = [(link(r.code, _heading(r)), severities(r), r.name, r.summary) for r in RULES]
     sections = [section(r) for r in RULES]
     return document("Rules", INTRODUCTION, table(heads, rows), *sections)
 
@@ -41,13 +38,13 @@ def section(rule: Rule) -> str:
 
 def _blocks(rule: Rule) -> Iterator[str]:
     yield f"## {_heading(rule)}"
-    yield f"*{rule.severity.value.capitalize()}.* {rule.summary}"
+    yield f"*{severities(rule).capitalize()}.* {rule.summary}"
     for title in ("What it checks", "Why it matters"):
         yield f"**{title}.** {_flowing(rule.section(title))}"
-    prose, example = parts(rule.section("Example"))
+    prose, example = rule.parts("Example")
     yield "**Example.**" + (f" {_flowing(prose)}" if prose else "")
     yield spec(example, "part")
-    prose, better = parts(rule.section("Instead"))
+    prose, better = rule.parts("Instead")
     yield f"**Instead.** {_flowing(prose)}"
     if better:
         yield spec(better, "more")
@@ -59,11 +56,9 @@ def _blocks(rule: Rule) -> Iterator[str]:
         yield " · ".join(f"*{title}:* {text}" for title, text in said)
 
 
-def parts(text: str) -> tuple[str, str]:
-    """A section's prose, and the spec that ends it."""
-    found = DECLARATION.search(text)
-    start = found.start() if found else len(text)
-    return text[:start].strip(), text[start:].strip()
+def severities(rule: Rule) -> str:
+    """`warning or info`: all that a finding of the rule can have."""
+    return " or ".join(each.value for each in rule.severities)
 
 
 def _flowing(text: str) -> str:

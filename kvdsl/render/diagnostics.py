@@ -23,6 +23,7 @@ from kvdsl.render.characters import safe, wrapped
 from kvdsl.render.excerpts import Mark, excerpt, gutter_width
 from kvdsl.render.paint import PLAIN, SEVERITIES, Paint, Style
 from kvdsl.source import SourceFile
+from kvdsl.units import counted
 
 COLUMNS = 80
 """Width where nobody knows it: a file, a pipe, a log."""
@@ -73,14 +74,9 @@ def place(diagnostic: Diagnostic) -> str:
 
 def tally(report: Report) -> str:
     """`1 error, 2 warnings`; empty where there is nothing to count."""
-    nouns = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "remark"}
+    nouns = {Severity.ERROR: "errors", Severity.WARNING: "warnings", Severity.INFO: "remarks"}
     counts = ((report.count(severity), noun) for severity, noun in nouns.items())
     return ", ".join(counted(number, noun) for number, noun in counts if number)
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 file`, `3 files`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _lines(diagnostic: Diagnostic, columns: int, paint: Paint) -> Iterator[str]:
@@ -99,7 +95,7 @@ def _lines(diagnostic: Diagnostic, columns: int, paint: Paint) -> Iterator[str]:
             yield from excerpt(file, marks, gutter, columns, paint, own)
         drawn_bar = bool(file.text)
     left = len(diagnostic.labels) - len(labels)
-    notes = [*diagnostic.notes, *([f"and {counted(left, 'more place')}"] if left else [])]
+    notes = [*diagnostic.notes, *([f"and {counted(left, 'more places')}"] if left else [])]
     if drawn_bar and (notes or diagnostic.helps):
         yield bar
     yield from _asides("note", notes, gutter, columns, paint)

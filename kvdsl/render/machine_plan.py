@@ -251,8 +251,12 @@ def _sweep(sweep: SweepTable) -> Json:
         "axes": list(sweep.axes),
         "shown": list(sweep.shown),
         "rows": [
-            {"point": list(point), "values": [maybe(value) for value in values]}
-            for point, values in sweep.rows
+            {
+                "point": list(point),
+                "values": [maybe(value) for value in values],
+                "why": sweep.reason(number) or None,
+            }
+            for number, (point, values) in enumerate(sweep.rows)
         ],
     }
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kvdsl.plan import Comparison, MemoryBar, Plan, StepBar, SweepTable
-from kvdsl.render.characters import padded, safe, width
-from kvdsl.units import Quantity, shown, told, unit
+from kvdsl.render.characters import padded, safe, width, wrapped
+from kvdsl.units import Quantity, counted, shown, told, unit
 
 Cell = str | Quantity | None
 
@@ -23,6 +23,9 @@ NOTHING = "-"
 
 _GROUPS = ("weights", "cache", "free", "reserve", "over")
 """Pieces of memory from the ones that must be there to those that may not be used."""
+
+MOST_POINTS = 4
+"""Points of a sweep that one reason names."""
 
 LEAST_COLUMNS = 2
 """A table that is too wide is cut into pieces: each has its first column and at least one more."""
@@ -40,6 +43,8 @@ class Table:
     units: tuple[str, ...]
     digits: int = 2
     best: frozenset[tuple[int, int]] = frozenset()
+    notes: tuple[str, ...] = ()
+    """What stands below it: why rows are empty."""
 
 
 def tables(plan: Plan) -> tuple[Table, ...]:
@@ -144,7 +149,21 @@ def sweep_table(sweep: SweepTable) -> Table:
     header = (*sweep.axes, *sweep.shown)
     rows: tuple[tuple[Cell, ...], ...] = tuple((*point, *values) for point, values in sweep.rows)
     name, title = f"sweep.{sweep.name}" if sweep.name else "sweep", f"Sweep {sweep.name}".strip()
-    return Table(name, title, header, rows, ("",) * len(header))
+    notes = tuple(_reasons(sweep))
+    return Table(name, title, header, rows, ("",) * len(header), notes=notes)
+
+
+def _reasons(sweep: SweepTable) -> Iterator[str]:
+    """Why points have no figures, a reason a line."""
+    points: dict[str, list[str]] = {}
+    for number, (point, _) in enumerate(sweep.rows):
+        said = (f"{axis} = {text}" for axis, text in zip(sweep.axes, point, strict=True))
+        if reason := sweep.reason(number):
+            points.setdefault(reason, []).append(", ".join(said))
+    for reason, found in points.items():
+        named, left = found[:MOST_POINTS], len(found) - MOST_POINTS
+        more = [f"and {counted(left, 'more points')}"] if left > 0 else []
+        yield f"{'; '.join((*named, *more))}: {reason}"
 
 
 # --- written forms -----------------------------------------------------------------------------
@@ -186,6 +205,8 @@ def as_text(table: Table, columns: int) -> list[str]:
         for row in (heads, *texts):
             shown_cells = (padded(row[c], widths[c], right=figures[c]) for c in piece)
             lines.append(("  " + "  ".join(shown_cells)).rstrip())
+    for note in table.notes:
+        lines += wrapped(note, columns, "  ", "    ")
     return lines
 
 
@@ -208,6 +229,7 @@ def as_markdown(table: Table) -> str:
     lines = [_row(table.header), "|" + "|".join(" --: " if f else " --- " for f in figures) + "|"]
     for index, row in enumerate(table.rows):
         lines.append(_row(cell_text(table, index, column) for column in range(len(row))))
+    lines += ["", *(f"- {_escaped(note)}" for note in table.notes)] if table.notes else []
     return f"### {_escaped(table.title)}\n\n" + "\n".join(lines) + "\n"
 
 

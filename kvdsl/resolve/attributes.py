@@ -18,7 +18,7 @@ from kvdsl.resolve.expressions import MOST_COUNT
 from kvdsl.resolve.hardware import read_counted, read_selected
 from kvdsl.resolve.names import Scope
 from kvdsl.resolve.naming_messages import either, like
-from kvdsl.resolve.schema import Attribute, make
+from kvdsl.resolve.schema import Attribute, make, schema_of
 from kvdsl.resolve.value_messages import (
     MissingScope,
     NotWhole,
@@ -81,7 +81,7 @@ def read_slot(  # one case a slot
             value = read_slot(context, slot.item, attribute, expr, scope)
             return None if value is None else {ANY: value}
         case Nested() | Table():
-            way = f"write `{name} {{ … }}`"
+            way = f"write `{name} {{ {_inside(attribute, expr)} }}`"
             context.tell(WrongType(expr.span, f"`{name}`", "a block", _shown(expr), way))
             return None
         case Measured() | Count() | Ratio() | Flag() | Quoted() | PerScope():
@@ -91,6 +91,16 @@ def read_slot(  # one case a slot
             return None
         case _:
             assert_never(slot)
+
+
+def _inside(attribute: Attribute, expr: Expr) -> str:
+    """What the block of an attribute holds where a value stands for it: its one needed attribute
+    with that value, if it needs one."""
+    inner = schema_of(attribute.block).attributes.values() if attribute.block else ()
+    needed = [each.name for each in inner if each.required]
+    if len(needed) != 1:
+        return "…"
+    return f"{needed[0]} = {expr.span.text if len(expr.span.text) < 60 else '…'}"
 
 
 def _shown(expr: Expr) -> str:

@@ -14,6 +14,7 @@ from typing import TypeVar
 from kvdsl.resolve.attributes import read_value
 from kvdsl.resolve.blocks import Body, Choices, Entry, Raw, Verbatim, shown_key
 from kvdsl.resolve.context import BLOCK, Context
+from kvdsl.resolve.foreign_names import elsewhere, homes, own_name
 from kvdsl.resolve.inheritance import flat
 from kvdsl.resolve.naming_messages import (
     Misplaced,
@@ -42,16 +43,22 @@ from kvdsl.spec.slots import (
     Selected,
     Table,
 )
+from kvdsl.spelling import nearest
 from kvdsl.syntax.nodes import Truth
 
-BLOCK_EXAMPLES = {
+EXAMPLES = {
+    "hidden": "hidden = 4096",
+    "vocab": "vocab = 128_256",
+    "query_heads": "query_heads = 32",
+    "head_dim": "head_dim = 128",
+    "intermediate": "intermediate = 14_336",
     "stack": "stack { 32 x layer { … } }",
     "devices": "devices = 8 x devices.h100_sxm",
     "nodes": "nodes = 2 x nodes.hgx_h100",
     "deployments": "deployments = [prod]",
     "default": "default = formats.bf16",
 }
-"""How to write what is no plain value."""
+"""How to write what is no plain value, or has a usual size."""
 
 B = TypeVar("B", bound=Block)
 
@@ -93,10 +100,11 @@ def gathered(
         if key not in elsewhere:
             _gather(context, model, entry, owner, parts)
     context.shallower(BLOCK)
+    meant = {near for key in raw.entries if key not in elsewhere for near in meant_by(model, key)}
     missing = [
         attribute
         for name, attribute in schema_of(model).attributes.items()
-        if attribute.required and name not in raw.entries and name not in elsewhere
+        if attribute.required and name not in {*raw.entries, *elsewhere, *meant}
     ]
     if missing and not context.lenient:
         parts.sound = False
@@ -168,21 +176,60 @@ def abstract(raw: Raw) -> bool:
 
 
 def unknown(context: Context, model: type[Block], entry: Entry, owner: str) -> None:
-    schema = schema_of(model)
     shown = shown_key(entry.key)
-    hint = None
-    first, dot, rest = entry.key.partition(".")
-    if dot and first in schema.attributes:
-        hint = f"write it in its block: `{first} {{ {rest} = … }}`"
-    near = None if hint else like(shown.rpartition(" ")[2], schema.names)
+    hint = _meant_hint(model, entry)
+    near = None if hint else like(shown.rpartition(" ")[2], schema_of(model).names)
+    hint = hint or (None if near else _elsewhere_hint(entry))
     context.tell(UnknownAttribute(entry.name.span, owner, shown, near, hint))
+
+
+def _meant_hint(model: type[Block], entry: Entry) -> str | None:
+    """What was meant by a path, by a name of another tool, or in a block further in."""
+    first, dot, rest = entry.key.partition(".")
+    if dot and first in schema_of(model).attributes:
+        return f"write it in its block: `{first} {{ {rest} = … }}`"
+    name = own_name(entry.key)
+    found = next(homes(model, name, _written(entry)), None)
+    if found is None:
+        return None
+    if name == entry.key:
+        return f"write it in its block: `{found}`"
+    return f"kvspec calls it `{name}`: write `{found}`"
+
+
+def _elsewhere_hint(entry: Entry) -> str | None:
+    """Where else in the language an attribute of that name stands."""
+    name = own_name(entry.key)
+    found = next(elsewhere(name, _written(entry)), None)
+    if found is None:
+        return None
+    called = f"kvspec calls it `{name}`, which" if name != entry.key else f"`{name}`"
+    article = "an" if found[0][0] in "aeiou" else "a"
+    return f"{called} stands in {article} {found[0]}: `{found[1]}`"
+
+
+def _written(entry: Entry) -> str:
+    """The value as it was written, where it is short."""
+    if isinstance(entry.value, Body | Verbatim | Choices):
+        return "…"
+    text = entry.value.span.text
+    return text if len(text) <= 24 and text.isprintable() else "…"
+
+
+def meant_by(model: type[Block], key: str) -> tuple[str, ...]:
+    """Attributes of a block that a name which it does not have may stand for."""
+    known = schema_of(model).attributes
+    if key in known:
+        return ()
+    own = own_name(key)
+    return (own,) if own in known else nearest(key, known)
 
 
 def _example(attribute: Attribute) -> str | None:
     """One line that would fill a missing attribute."""
     name = attribute.name
-    if name in BLOCK_EXAMPLES:
-        return f"`{BLOCK_EXAMPLES[name]}`"
+    if name in EXAMPLES:
+        return f"`{EXAMPLES[name]}`"
     for slot in attribute.slots:
         match slot:
             case Measured(dimension=dimension):

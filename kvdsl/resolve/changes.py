@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import cast
 
 from kvdsl.resolve.blocks import PLURAL_KEYS, Body, Entry, Raw
 from kvdsl.resolve.combination_messages import ChangeWithoutEffect
 from kvdsl.resolve.declarations import Declarations
 from kvdsl.resolve.deployments import POOL_KEYS
+from kvdsl.resolve.foreign_names import own_name
 from kvdsl.resolve.names import Scope
 from kvdsl.resolve.naming_messages import NoSuchChange, like
 from kvdsl.resolve.schema import schema_of
 from kvdsl.source import SourceFile, Span
 from kvdsl.spec.deployment import Deployment
+from kvdsl.spec.vocabulary import INPUTS
 from kvdsl.syntax.nodes import Assign, Block, Declare, Expr, Name
+from kvdsl.units import Quantity
 
 CHANGEABLE = (*POOL_KEYS, *(n for n in schema_of(Deployment).names if n != "search"))
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
@@ -28,10 +32,21 @@ _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:
     """One override. `path` is `layout`, `layout.tp`, `pools.decode.layout`; `value` is a tree, or
-    a text such as `tp16` or `8 ktok`."""
+    a text such as `tp16` or `8 ktok`. `at` is where a spec names the path. `given` is what stands
+    behind the option `option` of a command line, and ends in the value."""
 
     path: str
     value: Expr | str
+    at: Span | None = None
+    option: str = ""
+    given: str = ""
+
+    @property
+    def source(self) -> SourceFile:
+        """The text that a fault is shown in."""
+        if self.option:
+            return SourceFile(self.option, self.given)
+        return SourceFile(f"<{self.path}>", f"{self.path} = {self.value}")
 
 
 def changed(
@@ -42,8 +57,9 @@ def changed(
     if value is None:
         return None
     scope = context.remembered(value) or scope_of(value.span.file)
+    at = _path_span(change, value)
     if not _PATH.fullmatch(change.path):
-        _refuse(context, change, value.span, "it is no path", None)
+        _refuse(context, change, at, "it is no path", None)
         return None
     names = change.path.split(".")
     first = names[0]
@@ -53,27 +69,37 @@ def changed(
         if key not in raw.entries:
             pools = [k.removeprefix("pool ") for k in raw.entries if k.startswith("pool ")]
             near = like(names[1], pools)
-            _refuse(context, change, value.span, f"there is no pool `{names[1]}`", near)
+            _refuse(context, change, at, f"there is no pool `{names[1]}`", near)
             return None
-        return _written(raw, (key, *names[2:]), value, scope)
+        return _written(raw, (key, *names[2:]), value, scope, at)
     if first not in CHANGEABLE:
-        _refuse(
-            context,
-            change,
-            value.span,
-            f"a deployment has no attribute `{first}`",
-            like(first, CHANGEABLE),
-        )
+        near = like(first, CHANGEABLE)
+        _refuse(context, change, at, f"a deployment has no attribute `{first}`", near)
         return None
-    if not _has_effect(context, raw, change, value.span):
+    if not _has_effect(context, raw, change, at):
         return None
-    return _written(raw, tuple(names), value, scope)
+    return _written(raw, tuple(names), value, scope, at)
+
+
+def _path_span(change: Change, value: Expr) -> Span:
+    """Where the path stands: in a sweep, before the value of an option, else at the value."""
+    if change.at is not None:
+        return change.at
+    file, path = value.span.file, change.path
+    return file.span(0, len(path)) if file.text.startswith(path) else value.span
 
 
 def _refuse(
     context: Declarations, change: Change, span: Span, reason: str, near: str | None
 ) -> None:
-    hint = None if near else "write, for example, `layout`, `layout.tp` or `workload.context`"
+    hint: str | None
+    behind = f".{own_name(change.path)}"
+    meant = min((name for name in INPUTS if name.endswith(behind)), key=len, default="")
+    hint = "write, for example, `layout`, `layout.tp` or `workload.context`"
+    if meant:
+        near, hint = None, f"write `{meant}`"
+    elif near:
+        hint = None
     context.tell(NoSuchChange(span, change.path, reason, near, hint))
 
 
@@ -102,14 +128,14 @@ def _says_itself(pool: Entry, attribute: str) -> bool:
     return False
 
 
-def _written(raw: Raw, names: tuple[str, ...], value: Expr, scope: Scope) -> Raw:
-    """`names[0] { names[1] { … = value } }` over the block."""
+def _written(raw: Raw, names: tuple[str, ...], value: Expr, scope: Scope, at: Span) -> Raw:
+    """`names[0] { names[1] { … = value } }` over the block. `at` is where the path stands."""
     first, *rest = names
-    name = Name(first.rpartition(" ")[2], value.span)
+    name = Name(first.rpartition(" ")[2], at)
     below = raw.entries.get(first)
     entry: Entry
     if rest:
-        inner = _written(Raw(value.span), tuple(rest), value, scope)
+        inner = _written(Raw(value.span), tuple(rest), value, scope, at)
         entry = Entry(first, name, Body(inner, "inherit"), scope, value.span)
     else:
         entry = Entry(first, name, value, scope, value.span)
@@ -119,22 +145,34 @@ def _written(raw: Raw, names: tuple[str, ...], value: Expr, scope: Scope) -> Raw
 
 
 def _parsed(context: Declarations, change: Change) -> Expr | None:
-    """The expression of a flag's text, read as a line of a deployment: errors show that line."""
+    """The expression of a text, read as a line of a deployment and placed in what was given."""
     from kvdsl.syntax.parser import parse
 
     assert isinstance(change.value, str)
-    line = f"{change.path} = {change.value}"
+    asked = change.source
+    start = len(asked.text) - len(change.value)
+    before = f"kvspec 1\ndeployment override {{\n{change.path} = "
     if change.value.isprintable() and _PATH.fullmatch(change.path):
-        text = f"kvspec 1\ndeployment override {{\n{line}\n}}\n"
-        module, found = parse(SourceFile(f"<{change.path}>", text))
+        module, found = parse(SourceFile(asked.name, f"{before}{change.value}\n}}\n"))
         match module.statements:
             case (_, Declare(body=Block(statements=(Assign(value=value, source=None),)))) if (
                 not found and not isinstance(value, Block)
             ):
-                return value
-    asked = SourceFile(f"<{change.path}>", line)
+                return cast("Expr", _moved(value, asked, start - len(before)))
     reason = f"`{change.value[:60]}` is no value"
     hint = "write a value as in a spec, such as `tp16`, `8 ktok` or `formats.fp8`"
-    span = asked.span(len(line) - len(change.value), len(line))
+    span = asked.span(start, len(asked.text))
     context.tell(NoSuchChange(span, change.path, reason, None, hint))
     return None
+
+
+def _moved(node: object, file: SourceFile, by: int) -> object:
+    """A tree with its places in another text, so many characters further on."""
+    if isinstance(node, Span):
+        return file.span(node.start + by, node.end + by)
+    if isinstance(node, tuple):
+        return tuple(_moved(each, file, by) for each in node)
+    if not is_dataclass(node) or isinstance(node, type | Quantity):
+        return node
+    inner = {f.name: _moved(getattr(node, f.name), file, by) for f in fields(node)}
+    return replace(node, **inner)

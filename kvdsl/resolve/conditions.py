@@ -14,9 +14,9 @@ from kvdsl import units
 from kvdsl.project.catalog import PLURALS
 from kvdsl.resolve.blocks import Kept
 from kvdsl.resolve.context import EXPRESSION, Context
-from kvdsl.resolve.expressions import ARITHMETIC, combined, counted
+from kvdsl.resolve.expressions import ARITHMETIC, combined
 from kvdsl.resolve.names import FUNCTIONS, Scope
-from kvdsl.resolve.naming_messages import like, listed
+from kvdsl.resolve.naming_messages import either, like, listed
 from kvdsl.resolve.schema import make
 from kvdsl.resolve.value_messages import (
     BadCall,
@@ -31,7 +31,7 @@ from kvdsl.spec.deployment import Requirement
 from kvdsl.spec.vocabulary import INPUTS, VOCABULARY, asked
 from kvdsl.syntax import nodes
 from kvdsl.syntax.nodes import Binary, Call, Expr, Items, Path, Require, Unary, Within
-from kvdsl.units import Dimension, Quantity
+from kvdsl.units import Dimension, Quantity, counted
 
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 FLEET_SUMS = ("gpus", "power", "cost.per_hour")
@@ -286,7 +286,7 @@ def _called(reading: _Reading, expr: Call) -> Known | None:
     wanted = 2 if name in ("ceil", "floor") else 0
     if not dimensions or (wanted and len(dimensions) != wanted):
         way = f"write `{name}(a, step)`" if wanted else f"write `{name}(a, b)`"
-        reason = f"`{name}` cannot work on {counted(len(dimensions))}"
+        reason = f"`{name}` cannot work on {counted(len(dimensions), 'values')}"
         reading.context.tell(BadCall(expr.span, reason, None, way))
         return None
     for other in dimensions:
@@ -360,7 +360,8 @@ def _unanswerable(reading: _Reading, path: Path) -> None:
         hint = f"of a fleet ask {listed(FLEET_SUMS)}, or `deployments.NAME.VALUE`"
     else:
         known = (*VOCABULARY, *INPUTS, *reading.scope.visible)
-    near = like(name, known)
+    behind = [term for term in known if term.endswith(f".{name}")]
+    near = either(behind[:3]) or like(name, known)
     if near is None and hint is None:
         family = [term for term in VOCABULARY if term.startswith(path.names[0].text + ".")]
         hint = f"`{path.names[0].text}` has {listed(family[:6])}" if family else None

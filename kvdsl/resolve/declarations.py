@@ -123,6 +123,7 @@ class Declarations:
     _specs: dict[Declared, Answer[Declaration]] = field(default_factory=dict)
     _values: dict[Bound, Answer[Value]] = field(default_factory=dict)
     _ancestors: dict[Declared, int] = field(default_factory=dict)
+    _parents: dict[Declared, Declared] = field(default_factory=dict)
     _open: list[Hashable] = field(default_factory=list)
     _scopes: dict[Span, Scope] = field(default_factory=dict)
 
@@ -220,7 +221,7 @@ class Declarations:
     def _inherited(self, declared: Declared) -> Raw | None:
         node = declared.node
         assert node is not None
-        own = read_block(node.body, declared.scope, node.kind.span.to(declared.span), self.found)
+        own = read_block(node.body, declared.scope, _heading(declared), self.found)
         base: Raw | None = Raw(own.at)
         if node.extends is not None:
             base = self._parent(declared, node.extends)
@@ -234,6 +235,7 @@ class Declarations:
             return None
         if isinstance(value, Reference) and value.declared is not None:
             if value.kind == declared.kind:
+                self._parents[declared] = value.declared
                 parent = self.raw(value.declared, path.span)
                 self._ancestors[declared] = self._ancestors.get(value.declared, 0) + 1
                 if self._ancestors[declared] > MOST_ANCESTORS and parent is not None:
@@ -267,10 +269,35 @@ class Declarations:
             if self._circular(declared, at) or not self.deeper(DECLARATION, at):
                 return None
             self._open.append(declared)
-            self._specs[declared] = self.collected(lambda: self._resolved(declared, at))
+            answer = self.collected(lambda: self._resolved(declared, at))
             self._open.pop()
             self.shallower(DECLARATION)
+            self._specs[declared] = answer  # known already to a parent in a circle
+            found = self.of_parent(declared, answer.found)
+            self._specs[declared] = Answer(answer.result, found)
         return self._told(self._specs[declared])
+
+    def of_parent(
+        self, declared: Declared, found: tuple[Diagnostic, ...]
+    ) -> tuple[Diagnostic, ...]:
+        """The same faults; those that the declaration it starts from has too in that one's words,
+        so that a report tells them once."""
+        parent = self._parents.get(declared)
+        if parent is None or not found:
+            return found
+        theirs = self.collected(lambda: self.resolved(parent, parent.span)).found
+
+        def same(own: Diagnostic, other: Diagnostic) -> bool:
+            if own.code != other.code or own.span == other.span:
+                return own.code == other.code
+            words = own.headline.replace(_owner(declared), _owner(parent), 1)
+            places = (own.span, other.span) == (_heading(declared), _heading(parent))
+            return places and words == other.headline
+
+        def first(own: Diagnostic) -> Diagnostic:
+            return next((other for other in theirs if same(own, other)), own)
+
+        return tuple(dict.fromkeys(map(first, found)))
 
     def _resolved(self, declared: Declared, at: Span) -> Declaration | None:
         raw = self.raw(declared, at)
@@ -282,7 +309,7 @@ class Declarations:
         """The spec of a raw block under the name of a declaration."""
         before, self.lenient = self.lenient, abstract(raw)
         try:
-            spec = self.build(declared.kind, raw, f"the {declared.kind} `{declared.name}`")
+            spec = self.build(declared.kind, raw, _owner(declared))
         finally:
             self.lenient = before
         if spec is None or declared.node is None:
@@ -292,6 +319,17 @@ class Declarations:
 
     def build(self, kind: str, raw: Raw, owner: str) -> Declaration | None:
         return BUILDERS[kind](self, raw, owner)
+
+
+def _owner(declared: Declared) -> str:
+    """As messages call it."""
+    return f"the {declared.kind} `{declared.name}`"
+
+
+def _heading(declared: Declared) -> Span:
+    """`deployment prod`: where a fault of the whole is told."""
+    assert declared.node is not None
+    return declared.node.kind.span.to(declared.span)
 
 
 def _title(item: Hashable) -> str:

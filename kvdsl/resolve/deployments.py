@@ -12,7 +12,14 @@ from dataclasses import replace
 
 from kvdsl.diagnostics import Label
 from kvdsl.resolve.blocks import Body, Choices, Entry, Kept, Raw, merged
-from kvdsl.resolve.building import Gathered, finished, gathered, origin_of, reference_of
+from kvdsl.resolve.building import (
+    Gathered,
+    finished,
+    gathered,
+    meant_by,
+    origin_of,
+    reference_of,
+)
 from kvdsl.resolve.combination_messages import (
     BadCode,
     IncompleteDeployment,
@@ -31,6 +38,7 @@ from kvdsl.resolve.recipes import lines_known
 from kvdsl.resolve.schema import make, schema_of
 from kvdsl.resolve.sweeps import read_search, read_sweep
 from kvdsl.resolve.value_messages import WrongType
+from kvdsl.resolve.values import Reference, described
 from kvdsl.resolve.workloads import shares_whole
 from kvdsl.spec.deployment import (
     Deployment,
@@ -45,7 +53,7 @@ from kvdsl.spec.deployment import (
 )
 from kvdsl.spec.layout import Layout
 from kvdsl.spec.slots import Referred
-from kvdsl.syntax.nodes import Allow
+from kvdsl.syntax.nodes import Allow, Items
 
 POOL_KEYS = tuple(n for n in schema_of(Pool).attributes if n not in ("role", "share"))
 """What a deployment says for all its pools."""
@@ -154,7 +162,7 @@ def _all_needed(
 ) -> bool:
     """Whether every pool has what a plan needs; what all lack is told once."""
     needed = [name for name in NEEDED if name != "layout" or not searched]
-    lacking = {pool: [n for n in needed if n not in own.entries] for pool, own in raws.items()}
+    lacking = {pool: _lacking(raw, own, needed) for pool, own in raws.items()}
     by_all = [name for name in needed if all(name in lacks for lacks in lacking.values())]
     if by_all:
         hint = "here, or in every pool" if "" not in raws else None
@@ -167,7 +175,14 @@ def _all_needed(
             example = _EXAMPLES[own[0]]
             whose = f"`pool {pool}`"
             context.tell(IncompleteDeployment(raws[pool].at, whose, listed(own), example, hint))
-    return not any(lacking.values())
+    return not any(name not in own.entries for name in needed for own in raws.values())
+
+
+def _lacking(raw: Raw, own: Raw, needed: Sequence[str]) -> list[str]:
+    """What a pool needs and nobody says, nor says under a name that is told as unknown."""
+    said = [key for key in (*raw.entries, *own.entries) if not _is_apart(key)]
+    meant = {near for key in said for near in meant_by(Pool, key)}
+    return [name for name in needed if name not in own.entries and name not in meant]
 
 
 def _goes_together(context: Context, pool: Pool, owner: str) -> bool:
@@ -273,7 +288,12 @@ def _compared(context: Context, raw: Raw, parts: Gathered) -> None:
     for item in entry.value.items:
         value = context.evaluate(item, entry.scope)
         reference = None
-        if value is not None:
+        if value is not None and not isinstance(value, Reference):
+            inner = item.items if isinstance(item, Items) else ()
+            names = ", ".join(each.span.text for each in inner) or "tp8, tp16"
+            way = f"write names of layouts: `compare {names}`"
+            context.tell(WrongType(item.span, "`compare`", "layouts", described(value), way))
+        elif value is not None:
             reference = reference_of(context, value, slot, "`compare`", item.span)
         spec = None if reference is None else context.spec(reference, item.span)
         if isinstance(spec, Layout):

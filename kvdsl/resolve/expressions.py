@@ -16,7 +16,7 @@ from kvdsl import units
 from kvdsl.resolve.context import EXPRESSION, Context
 from kvdsl.resolve.lookup import look_up
 from kvdsl.resolve.names import FUNCTIONS, Scope
-from kvdsl.resolve.naming_messages import like
+from kvdsl.resolve.naming_messages import UnknownName, like
 from kvdsl.resolve.value_messages import (
     BadCall,
     DivisionByZero,
@@ -38,7 +38,7 @@ from kvdsl.resolve.values import (
 from kvdsl.source import Span
 from kvdsl.syntax import nodes
 from kvdsl.syntax.nodes import Binary, Call, Expr, Items, Unary, Within
-from kvdsl.units import Quantity, tidy
+from kvdsl.units import Quantity, counted, tidy
 
 MOST_BITS = 2_000
 """No figure of a plan has 600 digits; one that does comes of a mistake and would only be slow."""
@@ -140,12 +140,29 @@ def _chain(context: Context, expr: Binary, scope: Scope) -> Quantity | None:
         first = first.left
     total = quantity(context, first, scope, f"`{links[-1].operator}`")
     for link in reversed(links):
+        if _spaced_rate(context, link, scope):
+            total = None
+            continue
         right = quantity(context, link.right, scope, f"`{link.operator}`")
         if total is None or right is None:
             total = None  # the rest is still looked at: it may hold another fault
             continue
         total = combined(context, link, total, right)
     return total
+
+
+def _spaced_rate(context: Context, link: Binary, scope: Scope) -> bool:
+    """Whether this is `900 GB / s`: a rate with spaces in its unit, and told so."""
+    match link:
+        case Binary(operator="/", left=nodes.Measure() as left, right=nodes.Path(names=(name,))):
+            unit = f"{left.unit}/{name.text}"
+            if units.unit(unit) is None or scope.find(name.text) is not None:
+                return False
+            way = f"write `{left.number} {unit}`: a rate has no space in its unit"
+            context.tell(UnknownName(name.span, "name", name.text, None, way))
+            return True
+        case _:
+            return False
 
 
 def combined(context: Context, node: Binary, left: Quantity, right: Quantity) -> Quantity | None:
@@ -237,7 +254,7 @@ def _arguments(context: Context, expr: Call, scope: Scope) -> list[tuple[Quantit
         context.tell(
             BadCall(
                 expr.span,
-                f"`{name}` cannot work on {counted(len(found))}",
+                f"`{name}` cannot work on {counted(len(found), 'values')}",
                 None,
                 f"write `{name}{example}`",
             )
@@ -268,10 +285,6 @@ def _function(
     else:
         result = min(numbers) if name == "min" else max(numbers)
     return bounded(context, Quantity(tidy(result), dimension), expr.span)
-
-
-def counted(values: int) -> str:
-    return "1 value" if values == 1 else f"{values:,} values"
 
 
 # --- lists, `x`, `per` -------------------------------------------------------------------------

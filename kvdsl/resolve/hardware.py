@@ -33,6 +33,7 @@ from kvdsl.spec.hardware import (
     Selection,
 )
 from kvdsl.syntax.nodes import Expr, Path
+from kvdsl.units import counted
 
 MOST_UNITS = 10**12
 
@@ -156,14 +157,15 @@ def _shape(context: Context, name: str, domain: Domain, devices: int, nodes: int
         )
     elif domain.shape == "torus" and given not in (devices, nodes):
         axes = " x ".join(str(axis) for axis in domain.dims or ())
-        there = f"{devices:,} devices" + (f" in {nodes:,} nodes" if nodes else "")
-        reason = f"this torus has {axes} = {given:,} places, and there are {there}"
+        there = counted(devices, "devices") + (f" in {counted(nodes, 'nodes')}" if nodes else "")
+        places = counted(given or 0, "places")
+        reason = f"this torus has {axes} = {places}, and there are {there}"
         way = "the product of `dims` is the number of devices"
         way += " (or of nodes, if it joins those)" if nodes else ""
     elif domain.shape == "pairs" and domain.size is None:
         reason, way = "`pairs` needs the `size` of a group", "write `size = 2`"
     elif domain.shape == "pairs" and domain.size and devices % domain.size:
-        reason = f"{devices:,} devices cannot form groups of {domain.size:,}"
+        reason = f"{counted(devices, 'devices')} cannot form groups of {domain.size:,}"
         way = "the number of devices is a multiple of `size`"
     if reason is None:
         return True

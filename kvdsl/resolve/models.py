@@ -6,7 +6,7 @@ counting parameters (costs).
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 
 from kvdsl.resolve.blocks import PART, Body, Entry, Raw, Verbatim, path_key, scope_of
 from kvdsl.resolve.building import finished, gathered, origin_of, read
@@ -18,16 +18,24 @@ from kvdsl.resolve.combination_messages import (
 )
 from kvdsl.resolve.context import BLOCK, Context
 from kvdsl.resolve.expressions import MOST_COUNT
+from kvdsl.resolve.foreign_names import FORM_NAMES
 from kvdsl.resolve.inheritance import flat
 from kvdsl.resolve.names import Scope
-from kvdsl.resolve.naming_messages import PartForm, UnknownAttribute, WrittenTwice, like, listed
+from kvdsl.resolve.naming_messages import (
+    PartForm,
+    UnknownAttribute,
+    WrittenTwice,
+    either,
+    like,
+    listed,
+)
 from kvdsl.resolve.schema import make, schema_of
 from kvdsl.resolve.value_messages import WrongType
 from kvdsl.source import Span
 from kvdsl.spec.declaration import Block, Origin
 from kvdsl.spec.model import FORMS, Gqa, Layer, Model, Moe, Part, Run, SharedCache, Softmax, Tower
 from kvdsl.syntax import nodes
-from kvdsl.units import grouped
+from kvdsl.units import counted, grouped
 
 MOST_LAYERS = 1_000
 """Far above any model; a stack beyond it is a slip, and every stage would walk it."""
@@ -45,7 +53,7 @@ def build_model(context: Context, raw: Raw, owner: str) -> Model | None:
         context.tell(ConfigNotRead(raw.entries["config"].span))
         gatherings.sound = False
 
-    names = {key.removeprefix(f"{PART} ") for key in parts}
+    names = {key.removeprefix(f"{PART} "): entry.sort for key, entry in parts.items()}
     built: dict[str, Block | tuple[Run, ...] | None] = {}
     built |= {key: _part(context, entry) for key, entry in parts.items()}
     built |= {key: _tower(context, entry) for key, entry in towers.items()}
@@ -86,9 +94,10 @@ def _part(context: Context, entry: Entry) -> Part | None:
     forms = FORMS.get(entry.sort, {})
     form = forms.get(entry.form.text)
     if form is None:
-        near = like(entry.form.text, forms)
+        other, hint = FORM_NAMES.get(entry.form.text.lower(), ("", ""))
+        near = None if other in forms else like(entry.form.text, forms)
         reason = f"cannot be `{entry.form.text}`"
-        hint = f"its form is one of {listed(forms)}"
+        hint = hint if other in forms else f"its form is one of {listed(forms)}"
         context.tell(PartForm(entry.form.span, entry.sort, name, reason, near, hint))
         return None
     raw = flat(context, entry, "", "", ())
@@ -106,23 +115,25 @@ def _adds_up(context: Context, part: Part) -> bool:
     """Whether the figures of one part go together."""
     match part:
         case Gqa() if part.query_heads % part.kv_heads:
-            reason = (
-                f"{part.query_heads:,} query heads cannot share {part.kv_heads:,} KV heads evenly"
-            )
+            heads = counted(part.query_heads, "query heads")
+            reason = f"{heads} cannot share {counted(part.kv_heads, 'KV heads')} evenly"
             way = (
                 "each KV head serves as many query heads: `query_heads` is a multiple of `kv_heads`"
             )
             where = _where(part, "kv_heads")
         case Moe() if part.active > part.experts:
-            reason = f"a token visits {part.active:,} of {part.experts:,} experts"
+            reason = f"a token visits {part.active:,} of {counted(part.experts, 'experts')}"
             way = "`active` is at most `experts`"
             where = _where(part, "active")
         case Moe() if part.top_groups > part.groups:
-            reason = f"a token's experts lie in {part.top_groups:,} of {part.groups:,} groups"
+            reason = (
+                f"a token's experts lie in {part.top_groups:,} of {counted(part.groups, 'groups')}"
+            )
             way = "`top_groups` is at most `groups`"
             where = _where(part, "top_groups")
         case Moe() if part.experts % part.groups:
-            reason = f"{part.experts:,} experts cannot form {part.groups:,} even groups"
+            groups = counted(part.groups, "even groups")
+            reason = f"{counted(part.experts, 'experts')} cannot form {groups}"
             way = "`experts` is a multiple of `groups`"
             where = _where(part, "groups")
         case _:
@@ -167,7 +178,7 @@ def _tower(context: Context, entry: Entry) -> Tower | None:
 # --- the stack ---------------------------------------------------------------------------------
 
 
-def _stack(context: Context, entry: Entry, parts: Collection[str]) -> tuple[Run, ...] | None:
+def _stack(context: Context, entry: Entry, parts: Mapping[str, str]) -> tuple[Run, ...] | None:
     if not isinstance(entry.value, Verbatim):
         way = f"write `{entry.key} {{ 32 x layer {{ … }} }}`"
         context.tell(WrongType(entry.span, f"`{entry.key}`", "a block of layers", "a value", way))
@@ -185,7 +196,7 @@ def _stack(context: Context, entry: Entry, parts: Collection[str]) -> tuple[Run,
 
 
 def _runs(
-    context: Context, block: nodes.Block, scope: Scope, parts: Collection[str], at: Span
+    context: Context, block: nodes.Block, scope: Scope, parts: Mapping[str, str], at: Span
 ) -> tuple[Run, ...] | None:
     """The runs of a stack or pattern, in order."""
     if not context.deeper(BLOCK, block.span):
@@ -205,7 +216,7 @@ def _runs(
 
 
 def _run(
-    context: Context, statement: nodes.Statement, scope: Scope, parts: Collection[str]
+    context: Context, statement: nodes.Statement, scope: Scope, parts: Mapping[str, str]
 ) -> Run | None:
     match statement:
         case nodes.Repeat(count=number, kind=kind, body=body):
@@ -240,7 +251,7 @@ def _run(
 
 
 def _layer(
-    context: Context, block: nodes.Block, scope: Scope, parts: Collection[str], at: Span
+    context: Context, block: nodes.Block, scope: Scope, parts: Mapping[str, str], at: Span
 ) -> Layer | None:
     inner = scope_of(block, scope, context.found)
     named: list[str] = []
@@ -253,7 +264,9 @@ def _layer(
                 named.append(name.text)
             case nodes.Mention(name=name):
                 hint = f"its parts are {listed(sorted(parts))}" if parts else None
-                context.tell(UnknownPart(name.span, name.text, like(name.text, parts), hint))
+                of_sort = [part for part, sort in parts.items() if sort == name.text]
+                near = either(of_sort) or like(name.text, parts)
+                context.tell(UnknownPart(name.span, name.text, near, hint))
                 sound = False
             case nodes.Assign(path=path):
                 entry = _layer_entry(statement, inner)

@@ -18,6 +18,7 @@ from kvdsl.resolve.schema import Attribute, make
 from kvdsl.resolve.value_messages import BadSelection
 from kvdsl.spec.formats import COMPONENTS, MODULES, Format, Recipe, RecipeLine
 from kvdsl.spec.slots import Referred
+from kvdsl.units import counted
 
 _LAYERS = re.compile(r"layers\[(.+)\]")
 
@@ -90,7 +91,9 @@ def lines_known(context: Context, recipe: Recipe, parts: Iterable[str], layers: 
             sound = False
         for _, last in line.layers:
             if last >= layers:
-                reason = f"the model has {layers:,} layers, and none has the number {last:,}"
+                reason = (
+                    f"the model has {counted(layers, 'layers')}, and none has the number {last:,}"
+                )
                 way = f"they are counted from 0: the last is {layers - 1:,}"
                 context.tell(BadSelection(line.at, reason, way))
                 sound = False

@@ -119,7 +119,9 @@ class Resolver:
             self._all.tell(UnknownName(declared.span, "deployment called", name, near))
             return None
         if changes:
-            spec = self._changed(declared, changes)
+            answer = self._all.collected(lambda: self._changed(declared, changes))
+            self._all.found += self._all.of_parent(declared, answer.found)
+            spec = answer.result
         else:
             reference = Reference(declared.kind, declared.title, declared)
             spec = self._all.spec(reference, declared.span)
@@ -160,7 +162,7 @@ class Resolver:
         for sweep in spec.sweeps:
             for axis in sweep.axes:
                 for value in axis.values:
-                    self._changed(declared, (Change(axis.path, value),))
+                    self._changed(declared, (Change(axis.path, value, axis.at),))
 
 
 def _abstract(body: Block) -> bool:

@@ -94,6 +94,36 @@ INPUTS: Mapping[str, Dimension] = MappingProxyType(
 )
 """Inputs of a plan, asked by their path."""
 
+_INPUT_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "workload.prompt": "tokens of prompt",
+        "workload.output": "tokens of output",
+        "workload.context": "tokens of context",
+        "workload.concurrency": "requests in flight",
+        "workload.rate": "requests arriving",
+        "workload.prefix_hits": "part of prompts found in a cache",
+        "workload.prefix_common": "tokens of a common prefix",
+        "budget.utilization": "part of memory that may be used",
+        "budget.reserve": "reserve on a GPU",
+        "budget.kv": "cache on a GPU",
+        "replicas": "replicas",
+        "layout.replicas": "replicas",
+        "layout.experts.redundant": "redundant experts",
+    }
+)
+
+
+def input_words(path: str) -> str:
+    """An input in the field's words: `requests in flight`, `TP`, `attention DP`."""
+    *above, last = path.split(".")
+    if path in _INPUT_WORDS:
+        return _INPUT_WORDS[path]
+    if above[:1] == ["pools"] and len(above) > 1:
+        return f"{input_words('.'.join((*above[2:], last)))} of pool {above[1]}"
+    if above[:1] == ["layout"]:
+        return " ".join((*(block.replace("_", " ") for block in above[1:]), last.upper()))
+    return path
+
 
 def asked(name: str) -> Dimension | None:
     """The dimension of a name of the vocabulary or of an input; None if it is neither."""

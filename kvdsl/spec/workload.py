@@ -33,7 +33,9 @@ class Workload(Declaration):
     )
     concurrency: Requests | None = Field(default=None, description="in flight, in all")
     rate: RequestRate | None = Field(default=None, description="arriving, in all")
-    prefix_hits: Share = Field(default=0, description="of prompt tokens, found in a cache")
+    prefix_hits: Share = Field(
+        default=0, description="of prompt tokens, found in a cache; never a prompt's last"
+    )
     prefix_common: Tokens = Field(default=0, description="a prefix of all, stored once a rank")
     classes: Annotated[dict[str, RequestClass], Special()] = Field(
         default_factory=dict, description="a share of the requests, with lengths of its own"
@@ -45,6 +47,13 @@ class Workload(Declaration):
         if self.context is not None:
             return self.context
         return (self.prompt or 0) + (self.output or 0)
+
+    @property
+    def generates(self) -> bool:
+        """Whether any request has output; with `context` a step at that length is asked."""
+        if self.classes:
+            return any(c.context is not None or c.output for c in self.classes.values())
+        return self.context is not None or bool(self.output)
 
     @property
     def prompt_tokens(self) -> int:

@@ -15,6 +15,7 @@ from kvdsl.diagnostics import Diagnostic, Fix, Label
 from kvdsl.source import SourceFile
 from kvdsl.spelling import nearest
 from kvdsl.syntax import messages as say
+from kvdsl.syntax.block_faults import WRITTEN, block_behind_value, lone_count
 from kvdsl.syntax.expected import CLAUSE_WORDS, OPENING_WORDS, expected_words, wants_value
 from kvdsl.syntax.fault import Fault
 from kvdsl.syntax.number_faults import (
@@ -80,10 +81,22 @@ def _strange_character(fault: Fault) -> Diagnostic | None:
         instead = f'"{text[1:-1]}"'
         fix = Fix("use double quotes", span, instead)
         return say.WrongQuotes(span, instead).diagnostic(fix=fix)
+    if text == ":" and fault.opened and fault.opened[-1].text == "[":
+        behind = fault.token(1)
+        end = behind.text if behind.kind is Kind.NUMBER else "…"
+        problem = "a range is written with `..`, both ends included"
+        fix = Fix("write `..`", span, "..")
+        return say.WrongSign(span, problem, f"{fault.before.text}..{end}").diagnostic(fix=fix)
     if text == ":" and fault.statement:
         return _colon(fault)
-    if fault.before.kind is Kind.NUMBER and text in MISTAKEN:
-        return say.UnknownUnit(span, text, f"`{MISTAKEN[text]}`").diagnostic()
+    unit, span_of_unit = text, span
+    behind = fault.token(1)
+    if behind.kind is Kind.WORD and behind.start == found.end:  # a micro sign and its `s`
+        unit, span_of_unit = text + behind.text, fault.span(found, behind)
+    if fault.before.kind is Kind.NUMBER and unit in MISTAKEN:
+        meant = MISTAKEN[unit]
+        unknown = say.UnknownUnit(span_of_unit, unit, f"`{meant}`")
+        return unknown.diagnostic(fix=Fix(f"write {meant}", span_of_unit, meant))
     character = f"`{text}`" if text.isprintable() else f"the character U+{ord(text[0]):04X}"
     advice = ""
     if text.isalpha():
@@ -291,7 +304,7 @@ def _misplaced_word(fault: Fault) -> Diagnostic | None:
     word, span = before.text, fault.span(before)
     if word in OPENING_WORDS and found.text in ("=", "{"):
         problem = "opens a statement of its own, so no attribute can have that name"
-        return say.MisplacedWord(span, word, problem).diagnostic()
+        return say.MisplacedWord(span, word, problem, WRITTEN.get(word, "")).diagnostic()
     if word == "import" and found.kind is Kind.TEXT and fault.opened:
         problem = "stands at the top of a file, not in a block"
         return say.MisplacedWord(span, word, problem).diagnostic()
@@ -338,7 +351,7 @@ def _swallowed_line(fault: Fault) -> Diagnostic | None:
 def _advice(fault: Fault) -> str:
     if fault.before.text == "=":
         return "a value starts on the line of its `=`"
-    return ""
+    return lone_count(fault)
 
 
 def _two_statements(fault: Fault) -> Diagnostic | None:
@@ -366,7 +379,7 @@ def _near_clause(fault: Fault) -> str:
 
 def _general(fault: Fault) -> Diagnostic:
     expected = expected_words(fault.accepted)
-    advice = ""
+    advice = lone_count(fault)
     statement = fault.statement
     kinds = [token.kind for token in statement[:2]]
     if kinds == [Kind.WORD, Kind.WORD] and statement[2:3] and statement[2].text == "=":
@@ -390,6 +403,7 @@ READINGS: tuple[Reading, ...] = (
     _unclosed_text,
     _brace_on_next_line,
     _misplaced_word,
+    block_behind_value,
     grouped_number,
     _stray_comma,
     malformed_number,

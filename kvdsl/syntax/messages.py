@@ -51,6 +51,17 @@ class Unexpected(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class BlockBehindValue(Message):
+    code: ClassVar[str] = "KV001"
+    headline: ClassVar[str] = "no block stands behind `{name} = {of}`"
+    helps: ClassVar[tuple[str, ...]] = ("{advice}",)
+    span: Span
+    name: str
+    of: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
 class StrangeCharacter(Message):
     code: ClassVar[str] = "KV002"
     headline: ClassVar[str] = "{character} has no meaning here"

@@ -93,3 +93,44 @@ def test_a_state_is_split_over_heads_and_never_over_the_sequence() -> None:
 def test_one_row_of_the_cache_tells_of_all_layers_that_have_the_part() -> None:
     rows = plan("gpt_oss_20b", "tp = 1").cache
     assert len(rows) == len({row.name for row in rows}) == 2
+
+
+TURNS = """kvspec 1
+model turns {{
+  hidden = 1024
+  vocab  = 32_000
+  attention near = gqa {{ query_heads = 8; kv_heads = 8; head_dim = 64; window = 512 tok }}
+  attention far  = gqa {{ query_heads = 8; kv_heads = 2; head_dim = 64 }}
+  ffn dense = gated {{ intermediate = 2816 }}
+  stack {{
+    {stack}
+  }}
+}}
+deployment prod {{
+  model   = turns
+  weights = formats.bf16
+  kv      = formats.bf16
+  layout  {{ tp = 2 }}
+  on      = 1 x nodes.hgx_h100
+  workload {{ context = 4 ktok; concurrency = 4 req }}
+}}
+"""
+
+
+def test_layers_that_take_turns_cost_what_they_cost_in_two_runs() -> None:
+    turns = ["1 x layer { near; dense }", "1 x layer { far; dense }"] * 30
+    runs = ["30 x layer { near; dense }", "30 x layer { far; dense }"]
+    mixed, apart = (
+        compile_text(TURNS.format(stack="\n    ".join(stack))).plan("prod")
+        for stack in (turns, runs)
+    )
+    assert mixed.values.keys() == apart.values.keys()
+    for name, term in mixed.values.items():
+        other = apart.values[name]
+        if isinstance(term.value, float):
+            assert term.value == pytest.approx(other.value)
+        else:
+            assert term.value == other.value, name
+        # The derivation names each part once, however often layers without it come between.
+        assert len(list(term.leaves())) == len(list(other.leaves())), name
+    assert [row.layers for row in mixed.cache] == [30, 30]

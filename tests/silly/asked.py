@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from tests.silly.case import HARDWARE, KV, MLA, MOE, Case, codes, figure, figures, fits, none_fit
+from tests.silly.case import (
+    HARDWARE,
+    KV,
+    MLA,
+    MOE,
+    Case,
+    codes,
+    figure,
+    figures,
+    fits,
+    none_fit,
+    undecoded,
+)
 
 EXPERTS = "attention { dp = 4 }; ffn { tp = 4 }; experts { ep = 4; redundant = "
 
@@ -51,13 +63,16 @@ WORKLOADS: dict[str, Case] = {
     ),
     "a trickle": Case(figures, workload=f"{OWN}; rate = 0.001 req/s"),
     "a flood": Case(lambda p: "KV203" in codes(p), workload=f"{OWN}; rate = 1_000_000_000 req/s"),
-    "no output": Case(figures, workload="prompt = 9 tok; output = 0 tok; concurrency = 4 req"),
-    "no output at a rate": Case(figures, workload="prompt = 9 tok; output = 0 tok; rate = 4 req/s"),
+    "no output": Case(undecoded, workload="prompt = 9 tok; output = 0 tok; concurrency = 4 req"),
+    "no output at a rate": Case(
+        undecoded, workload="prompt = 9 tok; output = 0 tok; rate = 4 req/s"
+    ),
     "no prompt": Case(
         words="at least 1 tok", workload="prompt = 0 tok; output = 10 tok; concurrency = 4 req"
     ),
     "every prompt token found": Case(
-        figures, workload=f"{OWN}; concurrency = 4 req; prefix_hits = 100 %"
+        lambda p: figure(p, "prefill.throughput") > 0,
+        workload=f"{OWN}; concurrency = 4 req; prefix_hits = 100 %",
     ),
     "a common prefix longer than the context": Case(
         words="prefix_common",
@@ -128,7 +143,7 @@ SEVERAL: dict[str, Case] = {
     ),
     "a layout compared with itself": Case(rest="compare main"),
     "a sweep with points that fail": Case(
-        lambda p: len(p.sweeps[0].rows) == 4,
+        lambda p: [bool(why) for why in p.sweeps[0].reasons] == [False, True, False, True],
         rest="sweep { layout.tp = [1, 3, 4, 1000]; show = [kv.tokens] }",
     ),
     "a sweep of one point": Case(

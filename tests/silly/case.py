@@ -94,6 +94,14 @@ def figures(plan: Plan) -> bool:
     return bool(plan.values)
 
 
+def undecoded(plan: Plan) -> bool:
+    """Planned, with a prefill and no decode."""
+    decoded = (
+        any(name.startswith("decode.") for name in plan.values) or "cost.per_mtok" in plan.values
+    )
+    return "prefill.ttft" in plan.values and not decoded and "KV214" in codes(plan)
+
+
 def none_fit(plan: Plan) -> bool:
     return figure(plan, "kv.tokens") == 0
 

@@ -26,6 +26,7 @@ from kvdsl.render.svg.elements import (
 from kvdsl.render.svg.scales import fitted, text_width
 from kvdsl.render.svg.wires import wires
 from kvdsl.render.visible import visible
+from kvdsl.units import counted
 
 _BAND = 18
 _SMALL = 10.5
@@ -46,7 +47,7 @@ def description(picture: Picture) -> str:
     """The picture in words, where the plan has none."""
     groups = "; ".join(wire.label for wire in picture.wires[:6])
     cells = sum(1 for _ in cells_of(picture.root))
-    return f"{picture.root.title}: {cells} devices drawn. {groups}"
+    return f"{picture.root.title}: {counted(cells, 'devices')} drawn. {groups}"
 
 
 def _letters(picture: Picture) -> Mapping[str, tuple[str, int]]:

@@ -13,7 +13,7 @@ from kvdsl.plan import CollectiveRow
 from kvdsl.render.svg.colours import painted
 from kvdsl.render.svg.elements import Frame, Lettering, drawing, hatched, lettered, tag, words
 from kvdsl.render.svg.scales import text_width
-from kvdsl.units import Quantity, shown
+from kvdsl.units import Quantity, counted, shown
 
 WIDTH = 960
 _NAMES, _ROW, _HEAD, _BAR, _GAP, _FIGURE = 250, 24, 30, 14, 36, 130
@@ -155,7 +155,7 @@ class _Panel:
         shapes = [tag("rect", **area, **painted(colour, "frame"))]
         if hatch:
             shapes.append(tag("rect", **area, **hatched(self.name, hatch)))
-        hover = f"{_title(row)}: {row.count} times {shown(row.once)}"
+        hover = f"{_title(row)}: {counted(row.count, 'times')} {shown(row.once)}"
         yield tag("g", *shapes, tag("title", words(hover)))
         figure = shown(row.all)
         x = self.left + long + 7

@@ -1,0 +1,149 @@
+"""What other tools call the attributes of kvspec, and where an attribute stands.
+
+Comes in: the name of an attribute that its block does not have, with the text of its value. Goes
+out: the attribute that was likely meant, as an example of how it is written. Not its job: telling
+so (building), or names that are only misspelt (spelling).
+
+The names are those of Hugging Face configurations, of vLLM's, SGLang's and TensorRT-LLM's options,
+and of papers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from kvdsl.resolve.schema import KINDS, Attribute, schema_of
+from kvdsl.spec.declaration import Block
+from kvdsl.spec.deployment import Deployment, Pool
+from kvdsl.spec.model import FORMS, Model
+
+_CALLED: Mapping[str, str] = {
+    # model
+    "hidden": "hidden_size d_model n_embd model_dim hidden_dim embed_dim dim",
+    "vocab": "vocab_size n_vocab padded_vocab_size",
+    "tied_embeddings": "tie_word_embeddings tie_embeddings",
+    "max_context": "max_position_embeddings max_sequence_length n_positions n_ctx",
+    "stack": "num_hidden_layers num_layers n_layers n_layer hidden_layers layers",
+    "query_heads": "num_attention_heads num_heads n_heads n_head heads",
+    "kv_heads": "num_key_value_heads num_kv_heads n_kv_heads num_query_groups",
+    "head_dim": "head_size d_head kv_channels attention_head_dim",
+    "value_dim": "v_head_dim",
+    "nope_dim": "qk_nope_head_dim",
+    "rope_dim": "qk_rope_head_dim rotary_dim",
+    "kv_rank": "kv_lora_rank",
+    "q_rank": "q_lora_rank",
+    "window": "sliding_window window_size attention_window",
+    "chunk": "attention_chunk_size",
+    "intermediate": "intermediate_size ffn_dim ffn_hidden_size d_ff n_inner moe_intermediate_size",
+    "experts": "num_experts n_routed_experts num_local_experts n_experts",
+    "active": "num_experts_per_tok num_experts_per_token top_k moe_top_k experts_per_token",
+    "shared_experts": "n_shared_experts num_shared_experts",
+    "groups": "n_group num_expert_group",
+    "top_groups": "topk_group",
+    # layout
+    "tp": "tensor_parallel_size tensor_parallel tensor_model_parallel_size tp_size tp_degree",
+    "pp": "pipeline_parallel_size pipeline_parallel pipeline_model_parallel_size pp_size stages",
+    "dp": "data_parallel_size data_parallel dp_size dp_attention enable_dp_attention",
+    "ep": "expert_parallel_size expert_parallel enable_expert_parallel ep_size moe_ep_size",
+    "cp": "context_parallel_size context_parallel decode_context_parallel_size dcp dcp_size cp_size"
+    " sequence_parallel",
+    "pcp": "prefill_context_parallel_size",
+    "redundant": "num_redundant_experts ep_num_redundant_experts",
+    # deployment
+    "on": "gpus gpu hardware devices device cluster nodes node num_gpus machine",
+    "weights": "dtype torch_dtype quantization weight_dtype precision",
+    "kv": "kv_cache_dtype kv_dtype kv_cache kv_format kv_cache_memory_bytes",
+    "utilization": "gpu_memory_utilization mem_fraction_static memory_fraction",
+    "replicas": "num_replicas replica_count instances",
+    "compare": "compares alternatives",
+    # workload
+    "prompt": "input_len input_length prompt_len isl prompt_tokens input_tokens",
+    "output": "output_len output_length osl max_tokens max_new_tokens output_tokens",
+    "context": "seq_len sequence_length context_length ctx_len max_model_len max_seq_len",
+    "concurrency": "batch_size batch max_batch_size max_num_seqs max_running_requests users"
+    " requests in_flight",
+    "rate": "request_rate qps rps arrival_rate",
+    "prefix_hits": "prefix_hit_rate cache_hit_rate prefix_cache_hit_rate hit_rate",
+    # hardware
+    "memory": "hbm vram memory_size capacity memory_capacity gpu_memory",
+    "bandwidth": "memory_bandwidth mem_bandwidth hbm_bandwidth bw",
+    "compute": "flops tflops peak_flops",
+    "power": "tdp watts",
+    "scale_up": "nvlink nvswitch intra_node",
+    "fabric": "network interconnect inter_node",
+}  # fmt: skip
+
+_OWN: Mapping[str, str] = MappingProxyType(
+    {foreign: own for own, names in _CALLED.items() for foreign in names.split()}
+)
+
+USUAL = ("model", "layout", "workload", "deployment")
+
+FORM_NAMES: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "mha": ("gqa", "write `gqa`, with as many `kv_heads` as `query_heads`"),
+        "mqa": ("gqa", "write `gqa`, with `kv_heads = 1`"),
+        "swiglu": ("gated", "write `gated`: three matrices"),
+        "geglu": ("gated", "write `gated`: three matrices"),
+        "glu": ("gated", "write `gated`: three matrices"),
+        "mlp": ("gated", "write `gated` for three matrices, `plain` for two"),
+        "dense": ("gated", "write `gated` for three matrices, `plain` for two"),
+    }
+)
+"""Forms of parts by other names, and what to write."""
+
+_WRITTEN: Mapping[str, str] = MappingProxyType(
+    {
+        "stack": "stack {{ {value} x layer {{ … }} }}",
+        "compare": "compare {value}",
+        "compute": "compute {{ bf16 = … }}",
+        "scale_up": "scale_up {{ link = links.NAME; shape = switch }}",
+        "fabric": "fabric = links.NAME",
+    }
+)
+"""How an attribute is written that has no plain value."""
+
+
+def own_name(foreign: str) -> str:
+    """The attribute of kvspec that is called so elsewhere; the name itself where none is."""
+    return _OWN.get(foreign.lower().replace("-", "_"), foreign)
+
+
+def homes(model: type[Block], name: str, value: str) -> Iterator[str]:
+    """How an attribute is written from inside a block: as it stands, or in a block of its own."""
+    if name in schema_of(model).attributes or (
+        model is Deployment and name in schema_of(Pool).attributes
+    ):
+        yield _line(name, value)
+    for attribute in _with_blocks(model):
+        if attribute.block is not None and name in schema_of(attribute.block).attributes:
+            yield f"{attribute.name} {{ {_line(name, value)} }}"
+    for sort, forms in FORMS.items() if model is Model else ():
+        for word, form in forms.items():
+            if name in schema_of(form).attributes:
+                yield f"{sort} NAME = {word} {{ {_line(name, value)} }}"
+
+
+def _with_blocks(model: type[Block]) -> list[Attribute]:
+    """Attributes that are blocks of their own; behind them those that may be, such as `layout`."""
+    every = [a for above in (model, Pool) for a in schema_of(above).attributes.values()
+             if above is model or model is Deployment]  # fmt: skip
+    found = [a for a in every if not a.special and a.block is not Model]
+    return sorted(found, key=lambda a: a.block in KINDS.values())
+
+
+def elsewhere(name: str, value: str) -> Iterator[tuple[str, str]]:
+    """(kind, how it is written there), for every kind of declaration that has an attribute: first
+    for what most specs declare."""
+    for kind, model in sorted(KINDS.items(), key=lambda item: item[0] not in USUAL):
+        for written in homes(model, name, value):
+            yield kind, written
+
+
+def _line(name: str, value: str) -> str:
+    if name in _WRITTEN:
+        return _WRITTEN[name].format(value=value if value != "…" else "N")
+    if name == "on" and value.isdecimal():
+        return f"on = {value} x nodes.NAME"
+    return f"{name} = {value}"

@@ -1,0 +1,89 @@
+"""Sweeps as a plan shows them: a row a point, why a row is empty, charts in the field's words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvdsl.pipeline import compile_text
+from kvdsl.plan import Plan
+from kvdsl.render.html import report_html
+from kvdsl.render.machine_plan import plans_form
+from kvdsl.render.tables import as_markdown, as_text, sweep_table
+from kvdsl.spec.vocabulary import INPUTS, input_words
+
+SPEC = """kvspec 1
+cluster pair {{ nodes = 2 x nodes.hgx_h100; fabric = links.infiniband_ndr }}
+deployment prod {{
+  model    = models.llama_3_1_70b
+  weights  = formats.bf16
+  kv       = formats.bf16
+  on       = {on}
+  layout   {{ tp = 8 }}
+  budget   {{ reserve = 3 GB }}
+  workload {{ context = 8 ktok; concurrency = 40 req }}
+  {sweep}
+}}
+"""
+
+
+def plan(sweep: str, on: str = "pair") -> Plan:
+    return compile_text(SPEC.format(sweep=sweep, on=on), "prod.kvspec").plan("prod")
+
+
+def test_a_point_without_figures_says_why_in_each_form() -> None:
+    made = plan("sweep { layout.tp = [1, 3, 8, 32, 5]; show = [kv.tokens] }")
+    table = sweep_table(made.sweeps[0])
+    assert as_text(table, 80)[6:] == [
+        "  layout.tp = 1: the weights leave no room for a cache: 141.1 GB on a device",
+        "    that has 69 GB for them",
+        "  layout.tp = 3: 64 query heads cannot be split over TP=3",
+        "  layout.tp = 32: the layout needs 32 devices, and pair has 16",
+        "  layout.tp = 5: 64 query heads cannot be split over TP=5",
+    ]
+    assert "\n- layout.tp = 3: 64 query heads cannot be split" in as_markdown(table)
+    form: Any = plans_form([made])
+    rows = form["plans"][0]["sweeps"][0]["rows"]
+    told = {row["point"][0]: row["why"] for row in rows}
+    assert told["8"] is None
+    assert told["32"] == "the layout needs 32 devices, and pair has 16"
+    assert "64 query heads cannot be split over TP=3" in report_html([made], "0.1.0")
+
+
+def test_points_of_one_reason_stand_on_one_line() -> None:
+    made = plan("sweep { layout.pp = [100, 101, 102, 103, 104, 105]; show = [kv.tokens] }")
+    reasons = sweep_table(made.sweeps[0]).notes
+    assert len(reasons) == 6
+    tokens = "sweep { workload.concurrency = [1 req, 2 req, 3 req, 4 req, 5 req, 6 req]; "
+    made = plan(tokens + "layout.tp = [3]; show = [kv.tokens] }")
+    (reason,) = sweep_table(made.sweeps[0]).notes
+    assert reason.endswith("and 2 more points: 64 query heads cannot be split over TP=3")
+
+
+def test_axes_of_a_chart_are_named_in_words_with_their_units() -> None:
+    loads = "workload.concurrency = [8 req, 16 req, 32 req]"
+    made = plan(f"sweep {{ {loads}; layout.tp = [4, 8]; show = [decode.tpot] }}")
+    chart = next(c for c in made.charts if c.name == "sweep.decode.tpot")
+    assert (chart.x_label, chart.x_unit) == ("requests in flight", "req")
+    assert (chart.y_label, chart.y_unit) == ("time of a token", "ms")
+    assert [line.label for line in chart.series] == ["TP 4", "TP 8"]
+    assert chart.title == "Time of a token over requests in flight"
+
+
+def test_every_input_has_words() -> None:
+    assert [name for name in INPUTS if "." in input_words(name)] == []
+    assert input_words("pools.decode.layout.attention.dp") == "attention DP of pool decode"
+
+
+@pytest.mark.parametrize(
+    ("on", "told"),
+    [
+        ("pair", "pair (2 x hgx_h100, 16 x h100_sxm)"),
+        ("2 x nodes.hgx_h100", "2 x hgx_h100 (16 x h100_sxm)"),
+        ("pair.devices[4..11]", "pair.devices[4..11] (2 x hgx_h100, 8 x h100_sxm)"),
+        ("8 x devices.h100_sxm", "8 x h100_sxm"),
+    ],
+)
+def test_the_hardware_says_what_it_is_made_of(on: str, told: str) -> None:
+    assert plan("", on).hardware == told
