@@ -6,6 +6,7 @@ its job: which layer has which kind (kinds) or parts of fixed state (mixers).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kvdsl.importers.config import Refused, Section
@@ -89,7 +90,21 @@ def gqa(
         values.append(("value", shape.value_word))
     values += limit
     values += extras(config, family)
+    more = beside(family, "attention", {"heads": shape.query * shape.width, "head": shape.width})
+    if family.qk_norm_bias and any(key == "qk_norm" for key, _ in values):
+        more += 2 * shape.width
+    if more:
+        values = [v for v in values if v[0] != "extra"] + [
+            ("extra", more + next((int(v) for k, v in values if k == "extra" and isinstance(v, int)), 0))
+        ]
     return Piece("attention", hint, "gqa", tuple(values))
+
+
+def beside(family: Family, sort: str, widths: Mapping[str, int]) -> int:
+    """Parameters of a part that no key tells, by the widths that it has."""
+    return sum(
+        widths.get(width, 1) * times for kind, width, times in family.beside if kind == sort
+    )
 
 
 def extras(config: Section, family: Family) -> Values:
@@ -101,7 +116,7 @@ def extras(config: Section, family: Family) -> Values:
     norm = _keyed(config, family.qk_norm_key, family.qk_norm)
     if norm != "none":
         values.append(("qk_norm", norm))
-    if config.flag("qk_layernorm"):
+    if not family.qk_norm_key.startswith("qk_layernorm:") and config.flag("qk_layernorm"):
         raise Refused("`qk_layernorm` has no faithful form here")
     gate = _gate(config, family)
     if gate != "none":
@@ -116,7 +131,10 @@ def _keyed(config: Section, rule: str, always: str) -> str:
     key, _, word = rule.partition(":")
     if not key:
         return always
-    return word if config.flag(key) else "none"
+    given = config.flag(key)
+    if given is None:
+        return always
+    return word if given else "none"
 
 
 def _gate(config: Section, family: Family) -> str:

@@ -35,7 +35,9 @@ class Family:
     bias_sides: Sides = ALL
     bias_default: bool = False
     qk_norm: str = "none"
+    """Of every layer; with a key, what the class takes where the key is absent."""
     qk_norm_key: str = ""
+    qk_norm_bias: bool = False
     gate: str = "none"
     gate_key: str = ""
     sinks: bool = False
@@ -79,6 +81,19 @@ class Family:
     """Each layer says how many norms it has, so the model says nothing."""
     copies_key: str = ""
     """The key that says into how many copies the hidden state is spread (hyper-connections)."""
+    beside: tuple[tuple[str, str, int], ...] = ()
+    """Parameters of a part that no key tells: the sort of part, a width of it (`heads`, `head`,
+    `width` or `one`), and how many times."""
+    mixer_norms: bool = False
+    """Mamba-1: norms of the step and of what goes in and out of the state."""
+    gated_norm: bool = True
+    """Mamba-2: a norm before the output, where the key `mamba_rms_norm` does not say."""
+    one_for_all: tuple[str, ...] = ()
+    """Keys that may be lists, with one item a layer; all items must be equal."""
+    ffn_halves: bool = False
+    """The width in the file is that of gate and up together."""
+    router_also: str = ""
+    """The key of experts that a router scores and that have no weights."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, int] = field(default_factory=dict)
     """What the class takes where a published config leaves a key out."""
@@ -113,16 +128,61 @@ _GPT_NAMES = MappingProxyType(
         "n_inner": "intermediate_size",
     }
 )
+_NUM_LAYERS = MappingProxyType({"num_layers": "num_hidden_layers"})
+_SHORT_NAMES = MappingProxyType(
+    {"d_model": "hidden_size", "n_heads": "num_attention_heads", "n_layers": "num_hidden_layers"}
+)
 _MISTRAL = Family(kinds="all_window", window_default=4096)
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
         "llama": _LLAMA,
         "granite": _LLAMA,
-        "smollm3": _LLAMA,
-        "internlm3": replace(_LLAMA, bias_key="qkv_bias", bias_sides=QKV),
-        "seed_oss": replace(_LLAMA, bias_sides=QKV, bias_default=True),
-        "ernie4_5": replace(_LLAMA, bias_key="use_bias", ffn_bias_key="use_bias"),
+        "cwm": _LLAMA,
+        "helium": _LLAMA,
+        "baichuan": _LLAMA,
+        "internlm": replace(_LLAMA, bias_key="bias", bias_default=True),
+        "internlm2": replace(_LLAMA, bias_key="bias", bias_default=True),
+        "minicpm": replace(_LLAMA, tied=True, ignored=("dim_model_base", "scale_depth")),
+        "minicpm3": replace(_LLAMA, tied=True, ignored=("dim_model_base", "scale_depth")),
+        "youtu": replace(_LLAMA, tied=True),
+        "smollm3": Family(tied=True),
+        "internlm3": Family(bias_key="qkv_bias", bias_sides=QKV),
+        "seed_oss": Family(bias_sides=QKV, bias_default=True, head_dim=128),
+        "ernie4_5": Family(bias_key="use_bias", ffn_bias_key="use_bias", tied=True, head_dim=128),
+        "ernie4_5_moe": Family(
+            bias_key="use_bias", ffn_bias_key="use_bias", tied=True, sparse="range",
+            shared="count", score_bias=True, aliases={"moe_k": "num_experts_per_tok"},
+            defaults={"moe_num_shared_experts": 2}, ignored=("moe_capacity",),
+        ),
+        "apertus": replace(
+            _LLAMA, feed_forward="plain", qk_norm="per_head", ignored=("qk_norm", "post_norm"),
+            beside=(("ffn", "one", 4),),
+        ),
+        "bitnet": replace(
+            _LLAMA, tied=True, beside=(("attention", "heads", 1), ("ffn", "width", 1))
+        ),
+        "diffllama": replace(_LLAMA, beside=(("attention", "head", 4),)),
+        "nanochat": replace(_LLAMA, feed_forward="plain", norm_weight=False),
+        "exaone": replace(_LLAMA, aliases=_NUM_LAYERS),
+        "qwen": Family(
+            kv_heads="mha", bias=QKV, bias_key="", ffn_halves=True,
+            ignored=("kv_channels", "no_bias"),
+        ),
+        "chatglm": Family(
+            kv_heads="mha", bias_key="add_qkv_bias", bias_sides=QKV,
+            ffn_bias_key="add_bias_linear",
+            aliases={
+                **_NUM_LAYERS, "padded_vocab_size": "vocab_size",
+                "ffn_hidden_size": "intermediate_size",
+                "multi_query_group_num": "num_key_value_heads",
+            },
+            ignored=("multi_query_attention", "post_layer_norm"),
+        ),
+        "hunyuan_v1_dense": replace(
+            _LLAMA, tied=True, qk_norm="per_head", qk_norm_key="use_qk_norm:per_head",
+            kinds="shared_every",
+        ),
         "arcee": replace(_LLAMA, feed_forward="plain"),
         "nemotron": replace(_LLAMA, feed_forward="plain", norm_bias=True),
         "glm": replace(_LLAMA, bias_sides=QKV, bias_default=True, head_dim=128),
@@ -130,13 +190,33 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "olmo": replace(_LLAMA, norm_weight=False),
         "olmo2": replace(_LLAMA, qk_norm="full"),
         "olmo3": replace(_LLAMA, qk_norm="full", kinds="pattern4", window_default=4096),
+        "olmo_hybrid": replace(_LLAMA, qk_norm="full", ignored=("linear_allow_neg_eigval",)),
+        "flex_olmo": replace(_LLAMA, qk_norm="full", sparse="all"),
         "olmoe": replace(_LLAMA, qk_norm="full", sparse="all"),
         "exaone4": replace(_LLAMA, qk_norm="per_head", kinds="pattern4", window_default=4096),
         "stablelm": replace(
             _LLAMA, norm_bias=True, bias_key="use_qkv_bias", bias_sides=QKV,
-            norm_rule="parallel",
+            norm_rule="parallel", qk_norm_key="qk_layernorm:full",
         ),
         "granitemoe": replace(_LLAMA, sparse="all"),
+        "granitemoeshared": replace(_LLAMA, sparse="all", shared="own_width"),
+        "granitemoehybrid": replace(
+            _LLAMA, sparse="if_any", shared="own_width", linear="mamba2",
+            ffn_keys=("shared_intermediate_size",), expert_keys=("intermediate_size",),
+        ),
+        "bamba": replace(_LLAMA, kinds="listed", linear="mamba2"),
+        "falcon_h1": replace(
+            _LLAMA, stack="parallel", linear="mamba2", norms=2, gated_norm=False,
+            ignored=("mamba_use_mlp", "mlp_expansion_factor", "attn_layer_indices"),
+        ),
+        "mamba": Family(stack="mixers", linear="mamba1", tied=True, aliases={"n_layer": "num_hidden_layers"},
+            ignored=("d_inner", "d_model", "expand", "ssm_cfg", "rms_norm")),
+        "falcon_mamba": Family(stack="mixers", linear="mamba1", tied=True, ignored=("expand",)),
+        "mamba2": Family(
+            stack="mixers", linear="mamba2",
+            aliases={"num_heads": "mamba_num_heads", "head_dim": "mamba_head_dim"},
+            ignored=("intermediate_size", "rms_norm"),
+        ),
         "mistral": _MISTRAL,
         "ministral": _MISTRAL,
         "ministral3": replace(_MISTRAL, window_default=None),
@@ -162,6 +242,28 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "deepseek_v32": _DEEPSEEK_3,
         "kimi_k2": _DEEPSEEK_3,
         "glm_moe_dsa": _DEEPSEEK_3,
+        "glm4_moe_lite": _DEEPSEEK_3,
+        "solar_open": replace(_DEEPSEEK_3, kv_heads="required"),
+        "longcat_flash": replace(
+            _DEEPSEEK, stack="longcat", score_bias=True, router_also="zero_expert_num",
+            aliases={
+                **_NUM_LAYERS, "ffn_hidden_size": "intermediate_size",
+                "expert_ffn_hidden_size": "moe_intermediate_size",
+            },
+        ),
+        "afmoe": Family(
+            qk_norm="per_head", gate="per_element", norms=4, kinds="pattern4", sparse="first_dense",
+            shared="count", score_bias=True,
+            aliases={
+                "num_dense_layers": "first_k_dense_replace",
+                "global_attn_every_n_layers": "sliding_window_pattern",
+            },
+            ignored=("num_expert_groups", "num_limited_groups"),
+        ),
+        "exaone_moe": replace(
+            _LLAMA, qk_norm="per_head", kinds="pattern4", sparse="first_dense", shared="count",
+            score_bias=True, ignored=("first_last_k_dense_replace",),
+        ),
         "deepseek_v4": replace(
             _DEEPSEEK_3,
             sparse="all",
@@ -182,6 +284,9 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "minimax": Family(
             kinds="attn_type_list", linear="lightning", sparse="all", ignored=("shared_moe_mode",)
         ),
+        "minimax_text_01": Family(
+            kinds="attn_type_list", linear="lightning", sparse="all", ignored=("shared_moe_mode",)
+        ),
         "minimax_m1": Family(
             kinds="attn_type_list", linear="lightning", sparse="all", ignored=("shared_moe_mode",)
         ),
@@ -196,6 +301,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         ),
         "gemma": _GEMMA,
         "gemma2": replace(_GEMMA, norms=4, kinds="alternate", window_default=4096),
+        "vaultgemma": replace(_GEMMA, kinds="alternate", window_default=512),
         "gemma3_text": replace(
             _GEMMA_3,
             defaults={"vocab_size": 262_208, "num_attention_heads": 8, "num_key_value_heads": 4},
@@ -208,10 +314,28 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             sparse="all", expert_bias=True, router_bias=True,
         ),
         "phi3": replace(_LLAMA, kinds="all_window"),
-        "phimoe": replace(
-            _LLAMA, kinds="all_window", norm_bias=True, head_bias_key="lm_head_bias", sparse="all"
+        "phimoe": Family(
+            kinds="all_window", norm_bias=True, head_bias_key="lm_head_bias", sparse="all"
         ),
-        "phi": replace(_OLD, norms=1, head_bias=True),
+        "phi": replace(
+            _OLD, norms=1, head_bias=True, qk_norm_key="qk_layernorm:per_head", qk_norm_bias=True
+        ),
+        "persimmon": replace(
+            _OLD, qk_norm="per_head", qk_norm_key="qk_layernorm:per_head", qk_norm_bias=True
+        ),
+        "mpt": Family(
+            kv_heads="mha", tied=True, bias_key="", feed_forward="plain", ffn_bias_key="",
+            ffn_times=4, aliases={**_SHORT_NAMES, "expansion_ratio": "ffn_times"},
+            ignored=("attn_config", "learned_pos_emb", "no_bias"),
+        ),
+        "gpt_neo": replace(
+            _OLD, bias=("o",), tied=True, positions="max_position_embeddings", ffn_times=4,
+            kinds="gpt_neo", aliases={**_NUM_LAYERS, "num_heads": "num_attention_heads", "window_size": "sliding_window"},
+        ),
+        "codegen": replace(
+            _OLD, bias=(), norms=1, head_bias=True, ffn_times=4, aliases=_GPT_NAMES,
+            ignored=("n_positions",),
+        ),
         "starcoder2": Family(
             bias_key="use_bias", bias_default=True, tied=True, norm_bias=True,
             feed_forward="plain", ffn_bias_key="use_bias", kinds="all_window",
@@ -240,7 +364,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "falcon": Family(
             kv_heads="falcon", tied=True, bias_key="bias", norm_bias=True, feed_forward="plain",
             ffn_bias_key="bias", ffn_times=4, aliases=_GPT_NAMES,
-            norm_rule="falcon",
+            norm_rule="falcon", ffn_keys=("ffn_hidden_size",), ignored=("ff_factor",),
         ),
         "llama4_text": Family(
             kinds="llama4", sparse="llama4", shared="one", ffn_keys=("intermediate_size_mlp",),
@@ -253,11 +377,16 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             score_bias=True,
         ),
         "jamba": Family(
-            kinds="jamba", linear="mamba1", sparse="period", ignored=("mamba_inner_layernorms",)
+            kinds="jamba", linear="mamba1", sparse="period", mixer_norms=True,
+            ignored=("mamba_inner_layernorms",),
         ),
         "lfm2": Family(
             qk_norm="per_head", tied=True, linear="short_conv", bias_key="", stack="lfm2",
             ignored=("block_dim", "conv_dim_out", "num_heads", "block_use_swiglu"),
+        ),
+        "lfm2_moe": Family(
+            qk_norm="per_head", tied=True, linear="short_conv", bias_key="", sparse="first_dense",
+            score_key="use_expert_bias", aliases={"num_dense_layers": "first_k_dense_replace"},
         ),
         "dbrx": Family(kv_heads="required", sparse="all", stack="dbrx"),
         "nemotron_h": Family(stack="nemotron_h"),
@@ -267,9 +396,50 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             expert_keys=("intermediate_size",), shared="count", kinds="shared_every",
             ignored=("moe_random_routing_dropped_token",),
         ),
+        "hunyuan_v1_moe": replace(
+            _LLAMA, tied=True, qk_norm="per_head", qk_norm_key="use_qk_norm:per_head", sparse="all",
+            expert_keys=("moe_intermediate_size", "intermediate_size"), shared="count",
+            kinds="shared_every",
+            one_for_all=("moe_topk", "moe_intermediate_size", "num_shared_expert"),
+            ignored=("moe_random_routing_dropped_token", "moe_layer_num_skipped"),
+        ),
         "grok-1": Family(norms=4, tied=True, sparse="all", expert_keys=("intermediate_size",)),
     }
 )  # fmt: skip
+
+TIED_ABOVE: Mapping[str, bool] = MappingProxyType(
+    {
+        "aya_vision": True, "cohere2_vision": True, "deepseek_vl": True, "gemma3": True,
+        "gemma3n": True, "gemma4": True, "got_ocr2": True, "granite_speech": True,
+        "internvl": True, "janus": True, "lfm2_vl": True, "mistral3": True, "ovis2": True,
+        "paligemma": True, "llava": False, "llava_next": False, "llava_onevision": False,
+        "llama4": False, "qwen3_vl": False, "qwen3_vl_moe": False, "qwen3_5": False,
+        "qwen3_5_moe": False, "glm4v_moe": False, "idefics3": False,
+    }
+)  # fmt: skip
+"""Whether the head is tied where a file with sections does not say, by its class."""
+
+NO_FORM: Mapping[str, str] = MappingProxyType(
+    {
+        "jetmoe": "its attention heads are experts too",
+        "recurrent_gemma": "its recurrent blocks (RG-LRU) have no form here",
+        "rwkv": "its time mixing has no form here",
+        "xlstm": "its memories have no form here",
+        "zamba": "its layers share the weights of one attention block",
+        "zamba2": "its layers share the weights of a few attention blocks",
+        "gemma3n_text": "its layers run on several inputs at once (AltUp, LAuReL)",
+        **dict.fromkeys(
+            ("bert", "roberta", "xlm-roberta", "distilbert", "electra", "albert", "deberta-v2",
+             "modernbert", "nomic_bert"),
+            "it is an encoder, which keeps no cache",
+        ),
+        **dict.fromkeys(
+            ("t5", "mt5", "umt5", "bart", "mbart", "pegasus", "whisper", "marian", "t5gemma"),
+            "it is an encoder with a decoder, not a decoder alone",
+        ),
+    }
+)  # fmt: skip
+"""Classes that cannot be read faithfully, and why."""
 
 ARCHITECTURES: Mapping[str, str] = MappingProxyType({"Grok1ModelForCausalLM": "grok-1"})
 """Model types of configs that name their architecture alone."""

@@ -17,8 +17,10 @@ from kvdsl.importers.declaration import Declaration, LayerPieces, Length, Value,
 from kvdsl.importers.families import (
     ARCHITECTURES,
     FAMILIES,
+    NO_FORM,
     REASONS,
     STRUCTURAL,
+    TIED_ABOVE,
     UNKNOWN,
     Family,
 )
@@ -91,14 +93,19 @@ def _family(top: Section, config: Section) -> tuple[str, Family]:
     top.word("model_type")
     if kind is None:
         _, named = top.raw("architectures")
-        words = [w for w in named if isinstance(w, str)] if isinstance(named, list) else []
-        kind = next((ARCHITECTURES[w] for w in words if w in ARCHITECTURES), "")
-    for word in (kind, kind.removesuffix("_text"), f"{kind}_text", top.word("model_type") or ""):
+        said = [w for w in named if isinstance(w, str)] if isinstance(named, list) else []
+        kind = next((ARCHITECTURES[w] for w in said if w in ARCHITECTURES), "")
+    words = (kind, kind.removesuffix("_text"), f"{kind}_text", top.word("model_type") or "")
+    for word in words:
         if word in FAMILIES:
             return kind, FAMILIES[word]
-    said = f"`{kind[:60]}`" if kind else "without a model_type"
+        if word in NO_FORM:
+            raise Refused(f"a `{word}` cannot be read faithfully: {NO_FORM[word]}")
+    if config.flag("is_encoder_decoder") or top.flag("is_encoder_decoder"):
+        raise Refused("it is an encoder with a decoder, not a decoder alone")
+    shown = f"`{kind[:60]}`" if kind else "without a model_type"
     top.record.warn(
-        f"the config is of a class that is not known here ({said}): familiar keys are read as most "
+        f"the config is of a class that is not known here ({shown}): familiar keys are read as most "
         "classes mean them"
     )
     return kind, UNKNOWN
@@ -112,11 +119,21 @@ def _plain(config: Section, family: Family) -> Section:
             values[common] = values[other]
         if other in values:
             config.record.used.setdefault(config.path + other)
+    for key in family.one_for_all:
+        if isinstance(values.get(key), list):
+            values[key] = _one_for_all(key, values[key])
     for key, value in family.defaults.items():
         if values.get(key) is None:
             values[key] = value
             config.record.assume(f"{key} = {value}", "what the class takes without the key")
     return Section(values, config.record, config.path)
+
+
+def _one_for_all(key: str, items: list[Any]) -> Any:
+    """The one value of a list with an item a layer. Raises Refused where layers differ."""
+    if not items or any(item != items[0] or type(item) is not type(items[0]) for item in items):
+        raise Refused(f"`{key}` differs by layer, which has no faithful form here")
+    return items[0]
 
 
 def _declaration(
@@ -166,9 +183,10 @@ def _tied(top: Section, config: Section, family: Family) -> bool:
     elif given is None:
         given = config.flag("tie_embedding")
     if given is None:
-        word = "true" if family.tied else "false"
+        above = TIED_ABOVE.get(top.word("model_type") or "") if nested else None
+        given = family.tied if above is None else above
+        word = "true" if given else "false"
         top.record.assume(f"tied_embeddings = {word}", "what the class takes without the key")
-        return family.tied
     return given
 
 

@@ -66,7 +66,7 @@ def _attentions(config: Section, family: Family, hidden: int, count: int) -> lis
 
 def _attention(config: Section, family: Family, hidden: int, word: str, query: int) -> Piece:
     if word == "state":
-        return mixers.mixer(config, family.linear, hidden)
+        return mixers.mixer(config, family, hidden)
     shape = attention.heads(config, family, hidden)
     if query:
         shape = replace(shape, query=query)
@@ -135,6 +135,29 @@ def _reader(
     if sides:
         kept.append(("bias", sides))
     return Piece("attention", hint, "shared", (*values, *kept))
+
+
+def _mixers(config: Section, family: Family, hidden: int) -> Sequence[LayerPieces]:
+    """One mixer with a state a layer, and nothing else."""
+    return [LayerPieces((mixers.mixer(config, family, hidden),))] * layer_count(config)
+
+
+def _parallel(config: Section, family: Family, hidden: int) -> Sequence[LayerPieces]:
+    """Attention and a mixer with a state read the same input."""
+    count = layer_count(config)
+    own = attention.gqa(config, family, attention.heads(config, family, hidden))
+    state = mixers.mixer(config, family, hidden)
+    wide = feed_forwards(config, family, count, hidden)
+    return [LayerPieces((own, state, piece)) for piece in wide]
+
+
+def _longcat(config: Section, family: Family, hidden: int) -> Sequence[LayerPieces]:
+    """A block is two layers, the first of which has experts beside its dense part."""
+    count = layer_count(config)
+    latent = attention.mla(config, family)
+    dense, experts = dense_piece(config, family, hidden, mixed=True), moe(config, family)
+    pair = [LayerPieces((latent, dense, experts), 2), LayerPieces((latent, dense), 2)]
+    return pair * count
 
 
 # --- stacks with a rule of their own --------------------------------------------------------------
@@ -266,7 +289,7 @@ def _nemotron_h(config: Section, family: Family, hidden: int) -> Sequence[LayerP
     plain = replace(family, feed_forward="plain", expert_gated=False, shared="count",
                     expert_keys=("moe_intermediate_size",), score_bias=True)  # fmt: skip
     makers: Mapping[str, Callable[[], Piece]] = {
-        "M": lambda: mixers.mamba2(config),
+        "M": lambda: mixers.mixer(config, replace(family, linear="mamba2"), hidden),
         "*": lambda: attention.gqa(config, family, attention.heads(config, family, hidden)),
         "-": lambda: dense_piece(config, plain, hidden),
         "E": lambda: moe(config, plain),
@@ -376,6 +399,9 @@ def _compressed(config: Section, family: Family, ratio: int) -> Piece:
 STACKS: Mapping[str, Callable[[Section, Family, int], Sequence[LayerPieces]]] = MappingProxyType(
     {
         "blocks": _blocks,
+        "mixers": _mixers,
+        "parallel": _parallel,
+        "longcat": _longcat,
         "mllama": _mllama,
         "gemma4": _gemma4,
         "lfm2": _lfm2,
