@@ -19,12 +19,13 @@ from kvdsl.cli.application import main
 from kvdsl.importers.config import Refused
 from kvdsl.importers.declaration import Declaration, LayerPieces, Piece, text_of
 from kvdsl.importers.families import FAMILIES
-from kvdsl.importers.huggingface import Imported, imported
+from kvdsl.importers.huggingface import Imported
 from kvdsl.importers.kinds import RULES
 from kvdsl.importers.stacks import STACKS
 from kvdsl.planning.models import model_values
 from kvdsl.project.catalog import Catalog
 from kvdsl.project.loader import load_text
+from kvdsl.resolve.imported import proved as imported
 from kvdsl.resolve.resolver import Resolver
 from kvdsl.spec.model import Model
 

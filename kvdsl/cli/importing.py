@@ -43,11 +43,11 @@ def hf(console: Console, path: str, name: str | None, source: str | None) -> int
     kvdsl import hf Qwen3-32B/config.json > qwen3_32b.kvspec
     """
     from kvdsl.importers.config import Refused
-    from kvdsl.importers.huggingface import imported
+    from kvdsl.resolve.imported import proved
 
     text, title = _read(path)
     try:
-        found = imported(text, _name(text, path, name), source or f"config.json of {title}")
+        found = proved(text, _name(text, path, name), source or f"config.json of {title}")
     except Refused as refused:
         console.say(f"error: {safe(title)}: {safe(str(refused))}")
         return Exit.FINDINGS

@@ -2,7 +2,8 @@
 
 Comes in: the file's text, as untrusted as any. Goes out: spec text in canonical format, and what
 to tell: keys used, ignored and why, defaults assumed, warnings. Raises Refused where the config
-cannot be read faithfully. Not its job: files and streams (cli).
+cannot be read faithfully. Not its job: files and streams (cli), or whether the model adds up
+(resolve.imported).
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ TOWERS = ("vision_config", "audio_config", "image_config")
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """`text` is canonical; `ignored` says why of each key."""
+    """`text` is canonical; `ignored` says why of each key; `doubtful` are keys that nobody read
+    and that may change a size."""
 
     text: str
     name: str
@@ -42,6 +44,7 @@ class Imported:
     ignored: tuple[tuple[str, str], ...]
     assumed: tuple[tuple[str, str], ...]
     warnings: tuple[str, ...]
+    doubtful: tuple[str, ...] = ()
 
 
 def imported(text: str, name: str, source: str) -> Imported:
@@ -51,9 +54,9 @@ def imported(text: str, name: str, source: str) -> Imported:
     config = _text_section(top)
     kind, family = _family(top, config)
     config = _plain(config, family)
-    made = _proved(_declaration(top, config, family, name, kind, _quoted(source)))
+    made = _declaration(top, config, family, name, kind, _quoted(source))
     ignored = tuple(_ignored(top, record, family))
-    _judge_unread(ignored, record, family)
+    doubtful = _doubtful(ignored, record, family)
     return Imported(
         _canonical(text_of(made)),
         made.name,
@@ -62,6 +65,7 @@ def imported(text: str, name: str, source: str) -> Imported:
         tuple((key, why or "not known here") for key, why in ignored),
         tuple(record.assumed.items()),
         tuple(record.warnings),
+        doubtful,
     )
 
 
@@ -288,46 +292,26 @@ def _says(top: Section, name: str) -> bool:
     return bool(value)
 
 
-def _judge_unread(ignored: tuple[tuple[str, str], ...], record: Record, family: Family) -> None:
+def _doubtful(
+    ignored: tuple[tuple[str, str], ...], record: Record, family: Family
+) -> tuple[str, ...]:
     """A key that nobody knows may change a size: of an unknown class it is refused."""
-    doubtful = [
+    doubtful = tuple(
         name
         for name, why in ignored
         if not why and re.fullmatch(STRUCTURAL, name.rpartition(".")[2])
-    ]
+    )
     if not doubtful:
-        return
+        return ()
     shown = ", ".join(f"`{name[:60]}`" for name in doubtful[:6])
     more = f" and {len(doubtful) - 6:,} more" if len(doubtful) > 6 else ""
     if family is UNKNOWN:
         raise Refused(f"its class is not known here, and {shown}{more} may change a size")
     record.warn(f"{shown}{more} may change a size, and was not read")
+    return doubtful
 
 
 # --- the text ------------------------------------------------------------------------------------
-
-
-def _proved(made: Declaration) -> Declaration:
-    """With a name that a file may declare. Raises Refused where the model does not add up."""
-    faults: list[str] = []
-    for name in (made.name, f"model_{made.name}"):
-        named = replace(made, name=name)
-        faults = _faults(named)
-        if not faults:
-            return named
-    raise Refused(f"the config does not add up: {faults[0]}")
-
-
-def _faults(made: Declaration) -> list[str]:
-    from kvdsl.diagnostics import Severity
-    from kvdsl.project.loader import load_text
-    from kvdsl.resolve.resolver import Resolver
-
-    resolver = Resolver(load_text(text_of(made), "<import>"))
-    every = list(resolver.check())
-    for name in resolver.declared("model"):
-        every.extend(resolver.declaration(name)[1])
-    return [each.headline for each in every if each.severity is Severity.ERROR]
 
 
 def _canonical(text: str) -> str:

@@ -14,10 +14,11 @@ from functools import cache
 import pytest
 
 from kvdsl.importers.config import Refused
-from kvdsl.importers.huggingface import Imported, identifier, imported
+from kvdsl.importers.huggingface import Imported, identifier
 from kvdsl.planning.models import model_values
 from kvdsl.project.catalog import Catalog
 from kvdsl.project.loader import load_text
+from kvdsl.resolve.imported import proved as imported
 from kvdsl.resolve.resolver import Resolver
 from kvdsl.source import SourceFile
 from kvdsl.spec.model import Model
