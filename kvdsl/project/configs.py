@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from kvdsl.project.reading import Refusal, read
@@ -29,15 +29,18 @@ N = TypeVar("N")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConfigRead:
-    """A config's model as a block, or why there is none."""
+    """A config's model as a block, or why there is none; `source` is the text that was read."""
 
+    source: SourceFile | None = None
     block: Block | None = None
     reason: str = ""
     way_out: str | None = None
 
 
-def configs_of(module: Module, folder: Path, tree: Tree) -> Mapping[Span, ConfigRead]:
-    """By the place of the text that names one."""
+def configs_of(
+    module: Module, folder: Path, shown: PurePosixPath, tree: Tree
+) -> Mapping[Span, ConfigRead]:
+    """By the place of the text that names one; `shown` is the folder as a user knows it."""
     if KEY not in module.source.text:
         return {}
     found: dict[Span, ConfigRead] = {}
@@ -45,7 +48,7 @@ def configs_of(module: Module, folder: Path, tree: Tree) -> Mapping[Span, Config
         if len(found) >= MOST_CONFIGS:
             found[text.span] = ConfigRead(reason="the project names too many configs")
         else:
-            found[text.span] = _read(text, folder, tree)
+            found[text.span] = _read(text, folder, shown, tree)
     return found
 
 
@@ -65,14 +68,15 @@ def _named(node: object) -> Iterator[Text]:
                 waiting.extend(getattr(each, field.name) for field in fields(each))
 
 
-def _read(text: Text, folder: Path, tree: Tree) -> ConfigRead:
+def _read(text: Text, folder: Path, shown: PurePosixPath, tree: Tree) -> ConfigRead:
     from kvdsl.importers.config import MOST_TEXT
 
     refusal = _refused(text.value) or tree.refused(folder, text.value)
     if refusal is None:
         content = read(Path(os.path.normpath(folder / text.value)), MOST_TEXT)
         if isinstance(content, str):
-            return _translated(content, text)
+            name = PurePosixPath(os.path.normpath(shown / text.value)).as_posix()
+            return replace(_translated(content, text), source=SourceFile(name, content))
         refusal = content
     return ConfigRead(reason=refusal.reason, way_out=refusal.way_out)
 
@@ -101,7 +105,7 @@ def _translated(content: str, text: Text) -> ConfigRead:
         return ConfigRead(reason=f"{keys} may change a size, and is not read", way_out=way_out)
     module, _ = parse(SourceFile("<config>", made.text))
     declared = next((s for s in module.statements if isinstance(s, Declare)), None)
-    return ConfigRead(None if declared is None else _placed(declared.body, text.span))
+    return ConfigRead(block=None if declared is None else _placed(declared.body, text.span))
 
 
 def _placed(node: N, span: Span) -> N:

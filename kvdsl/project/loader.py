@@ -99,7 +99,7 @@ class _Loading:
                 found.append(_unnamed(node, name))
             elif name not in imports:  # the second of a pair is the resolver's to report
                 imports[name] = Imported(node, loaded)
-        configs = configs_of(file.module, folder, self._tree)
+        configs = configs_of(file.module, folder, shown, self._tree)
         diagnostics = (*file.diagnostics, *found)
         return replace(file, imports=imports, configs=configs, diagnostics=diagnostics)
 
