@@ -15,6 +15,7 @@ from typing import Any
 
 from kvdsl.importers.config import Record, Refused, Section, parsed
 from kvdsl.importers.declaration import Declaration, LayerPieces, Length, Value, text_of
+from kvdsl.importers.drafts import drafts_of
 from kvdsl.importers.families import (
     ARCHITECTURES,
     FAMILIES,
@@ -168,7 +169,7 @@ def _declaration(
         (_doc(kind, layers),),
         tuple(values),
         layers,
-        _drafts(config, family, layers),
+        drafts_of(config, family, hidden, layers),
         recipe_lines(place, layers),
     )
 
@@ -246,16 +247,6 @@ def _norms(config: Section, family: Family) -> Iterator[tuple[str, Value]]:
     removed = config.flag("_remove_final_layer_norm")
     if config.flag("do_layer_norm_before") is False or removed:
         yield "final_norm", False
-
-
-def _drafts(
-    config: Section, family: Family, layers: tuple[LayerPieces, ...]
-) -> tuple[LayerPieces, ...]:
-    """Draft layers, in the shape of the last layer, where the class makes them so."""
-    count = config.count("num_nextn_predict_layers", least=0)
-    if not count or family.stack != "blocks" or count > len(layers):
-        return ()
-    return (replace(layers[-1]),) * count
 
 
 # --- what was not read ----------------------------------------------------------------------------

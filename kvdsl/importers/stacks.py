@@ -284,7 +284,15 @@ def _nemotron_h(config: Section, family: Family, hidden: int) -> Sequence[LayerP
     given = config.count("num_hidden_layers")
     if given is not None and given != len(pattern):
         raise Refused(f"the pattern has {len(pattern):,} letters for {given:,} layers")
-    if not pattern or len(pattern) > MOST_LAYERS or set(pattern) - set(letters.values()):
+    config.raw("intermediate_size")  # of dense layers, where there are any
+    return lettered(config, family, hidden, "".join(pattern))
+
+
+LETTERS = "M*-E"
+
+
+def lettered(config: Section, family: Family, hidden: int, pattern: str) -> Sequence[LayerPieces]:
+    if not pattern or len(pattern) > MOST_LAYERS or set(pattern) - set(LETTERS):
         raise Refused("the pattern of layers has a letter that is not known here")
     plain = replace(family, feed_forward="plain", expert_gated=False, shared="count",
                     expert_keys=("moe_intermediate_size",), score_bias=True)  # fmt: skip
@@ -295,7 +303,6 @@ def _nemotron_h(config: Section, family: Family, hidden: int) -> Sequence[LayerP
         "E": lambda: moe(config, plain),
     }
     made = {letter: makers[letter]() for letter in dict.fromkeys(pattern)}
-    config.raw("intermediate_size")  # of dense layers, where there are any
     return [LayerPieces((made[letter],)) for letter in pattern]
 
 
@@ -348,22 +355,28 @@ def _deepseek_v4(config: Section, family: Family, hidden: int) -> Sequence[Layer
     if ratios is None:
         raise Refused("`compress_ratios` is missing")
     hashed = config.count("num_hash_layers", least=0) or 0
-    copies = config.needed("hc_mult")
-    mixes = (2 + copies) * copies
     table = config.needed("vocab_size") * config.needed("num_experts_per_tok")
-    looked = moe(config, family, score_bias=False)
-    scored = moe(config, family, score_bias=has_score_bias(config, family))
-    named = replace(looked, hint="hashed")
-    parts = {ratio: _compressed(config, family, ratio) for ratio in dict.fromkeys(ratios)}
-    connection = 2 * (mixes * copies * hidden + mixes + 3)
+    looked = replace(moe(config, family, score_bias=False), hint="hashed")
+    made = {ratio: compressed_layer(config, family, hidden, ratio) for ratio in ratios}
     return [
-        LayerPieces(
-            (parts[ratio], named if i < hashed else scored),
-            None,
-            connection + (table if i < hashed else 0),
+        made[ratio]
+        if i >= hashed
+        else replace(
+            made[ratio],
+            pieces=(made[ratio].pieces[0], looked),
+            extra=made[ratio].extra + table,
         )
         for i, ratio in enumerate(ratios)
     ]
+
+
+def compressed_layer(config: Section, family: Family, hidden: int, ratio: int) -> LayerPieces:
+    """A layer that scores its experts, with its part of the hyper-connections."""
+    copies = config.needed(family.copies_key)
+    mixes = (2 + copies) * copies
+    connection = 2 * (mixes * copies * hidden + mixes + 3)
+    scored = moe(config, family, score_bias=has_score_bias(config, family))
+    return LayerPieces((_compressed(config, family, ratio), scored), None, connection)
 
 
 CLOSE_RUN = 4

@@ -332,7 +332,12 @@ class Model(Declaration):
 
     def sequence(self) -> Iterator[tuple[int, Layer]]:
         """Runs of equal neighbours in the order of the stack: (how many, layer)."""
-        yield from _merged(_flat(self.stack))
+        yield from runs_of(self.stack)
+
+
+def runs_of(runs: tuple[Run, ...]) -> Iterator[tuple[int, Layer]]:
+    """Runs of equal neighbours in the order of a stack: (how many, layer)."""
+    yield from _merged(_flat(runs))
 
 
 def _flat(runs: tuple[Run, ...]) -> Iterator[tuple[int, Layer]]:
