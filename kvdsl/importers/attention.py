@@ -6,7 +6,7 @@ its job: which layer has which kind (kinds) or parts of fixed state (mixers).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from kvdsl.importers.config import Refused, Section
@@ -206,19 +206,31 @@ def indexer(config: Section) -> Value | None:
 
 def latents(config: Section, family: Family, layers: int) -> list[Piece]:
     """The latent attention of each layer: with an indexer, or an earlier one's choice."""
+    own, shared = _latent_pair(config, family)
+    full = _choosers(config, layers) if own is not shared else [True] * layers
+    return [own if one else shared for one in full]
+
+
+def latent_behind(config: Section, family: Family, index: int) -> Piece:
+    """That of a draft layer behind the others, by the same rule; without one, with an indexer."""
+    own, shared = _latent_pair(config, family)
+    rule = _by_rule(config)
+    return own if rule is None or rule(index) else shared
+
+
+def _latent_pair(config: Section, family: Family) -> tuple[Piece, Piece]:
     block = indexer(config)
     if block is None:
-        return [mla(config, family)] * layers
-    own = mla(config, family, block)
-    shared = replace(mla(config, family, "shared"), hint="follower")
-    return [own if full else shared for full in _choosers(config, layers)]
+        plain = mla(config, family)
+        return plain, plain
+    return mla(config, family, block), replace(mla(config, family, "shared"), hint="follower")
 
 
 def _choosers(config: Section, layers: int) -> list[bool]:
     """Which layers have an indexer; without a rule, all."""
     config.raw("index_share_for_mtp_iteration")
     words = config.words("indexer_types", layers)
-    every, offset = config.count("index_topk_freq"), config.count("index_skip_topk_offset", least=0)
+    rule = _by_rule(config)
     if words is not None:
         if set(words) - {"full", "shared"}:
             raise Refused("`indexer_types` has a word that is neither full nor shared")
@@ -226,8 +238,12 @@ def _choosers(config: Section, layers: int) -> list[bool]:
     if config.has("index_topk_pattern"):
         raise Refused("`index_topk_pattern` has no faithful form here")
     config.raw("index_topk_pattern")
+    return [rule is None or rule(i) for i in range(layers)]
+
+
+def _by_rule(config: Section) -> Callable[[int], bool] | None:
+    """As the class fills its list: full where the layers behind the offset divide evenly."""
+    every, offset = config.count("index_topk_freq"), config.count("index_skip_topk_offset", least=0)
     if every is None:
-        return [True] * layers
-    # As the class fills its list: full where the layers behind the offset divide evenly.
-    start = offset or 0
-    return [max(i - start + 1, 0) % every == 0 for i in range(layers)]
+        return None
+    return lambda i: max(i - (offset or 0) + 1, 0) % every == 0

@@ -10,8 +10,10 @@ Sources: DeepSeek-V3 technical report, arXiv 2412.19437, section 2.2; the draft 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
+from kvdsl.importers import attention
 from kvdsl.importers.config import Refused, Section
 from kvdsl.importers.declaration import LayerPieces
 from kvdsl.importers.families import Family
@@ -40,8 +42,16 @@ def drafts_of(
 
 
 def _last(config: Section, family: Family, hidden: int, layers: Layers) -> Shape:  # noqa: ARG001
-    """As the model's last layer."""
-    return lambda index: layers[-1]  # noqa: ARG005
+    """As the model's last layer; a choice of tokens is its own, or shared by the same rule."""
+    last = layers[-1]
+    if not attention.is_latent(config) or last.pieces[0].form != "mla":
+        return lambda index: last  # noqa: ARG005
+
+    def shape(index: int) -> LayerPieces:
+        own = attention.latent_behind(config, family, len(layers) + index)
+        return replace(last, pieces=(own, *last.pieces[1:]))
+
+    return shape
 
 
 def _pattern(config: Section, family: Family, hidden: int, layers: Layers) -> Shape:

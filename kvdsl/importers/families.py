@@ -138,7 +138,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
         "llama": _LLAMA,
         "granite": _LLAMA,
-        "cwm": _LLAMA,
+        "cwm": Family(head_dim=128),
         "helium": _LLAMA,
         "baichuan": _LLAMA,
         "internlm": replace(_LLAMA, bias_key="bias", bias_default=True),
@@ -159,12 +159,12 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             _LLAMA, feed_forward="plain", qk_norm="per_head", ignored=("qk_norm", "post_norm"),
             beside=(("ffn", "one", 4),),
         ),
-        "bitnet": replace(
-            _LLAMA, tied=True, beside=(("attention", "heads", 1), ("ffn", "width", 1))
+        "bitnet": Family(
+            beside=(("attention", "heads", 1), ("ffn", "width", 1))
         ),
         "diffllama": replace(_LLAMA, beside=(("attention", "head", 4),)),
         "nanochat": replace(_LLAMA, feed_forward="plain", norm_weight=False),
-        "exaone": replace(_LLAMA, aliases=_NUM_LAYERS),
+        "exaone": Family(aliases=_NUM_LAYERS),
         "qwen": Family(
             kv_heads="mha", bias=QKV, bias_key="", ffn_halves=True,
             ignored=("kv_channels", "no_bias"),
@@ -180,22 +180,21 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             ignored=("multi_query_attention", "post_layer_norm"),
         ),
         "hunyuan_v1_dense": replace(
-            _LLAMA, tied=True, qk_norm="per_head", qk_norm_key="use_qk_norm:per_head",
-            kinds="shared_every",
+            _LLAMA, qk_norm="per_head", qk_norm_key="use_qk_norm:per_head", kinds="shared_every"
         ),
         "arcee": replace(_LLAMA, feed_forward="plain"),
         "nemotron": replace(_LLAMA, feed_forward="plain", norm_bias=True),
-        "glm": replace(_LLAMA, bias_sides=QKV, bias_default=True, head_dim=128),
-        "glm4": replace(_LLAMA, bias_sides=QKV, bias_default=True, head_dim=128, norms=4),
+        "glm": Family(bias_sides=QKV, bias_default=True, head_dim=128),
+        "glm4": Family(bias_sides=QKV, bias_default=True, head_dim=128, norms=4),
         "olmo": replace(_LLAMA, norm_weight=False),
         "olmo2": replace(_LLAMA, qk_norm="full"),
         "olmo3": replace(_LLAMA, qk_norm="full", kinds="pattern4", window_default=4096),
         "olmo_hybrid": replace(_LLAMA, qk_norm="full", ignored=("linear_allow_neg_eigval",)),
         "flex_olmo": replace(_LLAMA, qk_norm="full", sparse="all"),
         "olmoe": replace(_LLAMA, qk_norm="full", sparse="all"),
-        "exaone4": replace(_LLAMA, qk_norm="per_head", kinds="pattern4", window_default=4096),
-        "stablelm": replace(
-            _LLAMA, norm_bias=True, bias_key="use_qkv_bias", bias_sides=QKV,
+        "exaone4": Family(qk_norm="per_head", kinds="pattern4", window_default=4096),
+        "stablelm": Family(
+            norm_bias=True, bias_key="use_qkv_bias", bias_sides=QKV,
             norm_rule="parallel", qk_norm_key="qk_layernorm:full",
         ),
         "granitemoe": replace(_LLAMA, sparse="all"),
@@ -204,9 +203,9 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             _LLAMA, sparse="if_any", shared="own_width", linear="mamba2",
             ffn_keys=("shared_intermediate_size",), expert_keys=("intermediate_size",),
         ),
-        "bamba": replace(_LLAMA, kinds="listed", linear="mamba2"),
-        "falcon_h1": replace(
-            _LLAMA, stack="parallel", linear="mamba2", norms=2, gated_norm=False,
+        "bamba": Family(kinds="listed", linear="mamba2"),
+        "falcon_h1": Family(
+            stack="parallel", linear="mamba2", norms=2, gated_norm=False,
             ignored=("mamba_use_mlp", "mlp_expansion_factor", "attn_layer_indices"),
         ),
         "mamba": Family(stack="mixers", linear="mamba1", tied=True, aliases={"n_layer": "num_hidden_layers"},
@@ -243,7 +242,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "kimi_k2": _DEEPSEEK_3,
         "glm_moe_dsa": _DEEPSEEK_3,
         "glm4_moe_lite": _DEEPSEEK_3,
-        "solar_open": replace(_DEEPSEEK_3, kv_heads="required"),
+        "solar_open": replace(_DEEPSEEK_3, kv_heads="required", head_dim=128),
         "longcat_flash": replace(
             _DEEPSEEK, stack="longcat", score_bias=True, router_also="zero_expert_num",
             aliases={
@@ -260,8 +259,8 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             },
             ignored=("num_expert_groups", "num_limited_groups"),
         ),
-        "exaone_moe": replace(
-            _LLAMA, qk_norm="per_head", kinds="pattern4", sparse="first_dense", shared="count",
+        "exaone_moe": Family(
+            qk_norm="per_head", kinds="pattern4", sparse="first_dense", shared="count",
             score_bias=True, ignored=("first_last_k_dense_replace",),
         ),
         "deepseek_v4": replace(
@@ -370,6 +369,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             kinds="llama4", sparse="llama4", shared="one", ffn_keys=("intermediate_size_mlp",),
             expert_keys=("intermediate_size",), ignored=("use_qk_norm",),
         ),
+        "mimo": Family(bias=QKV, bias_key="", kinds="qwen_window", ignored=("attention_bias",)),
         "mllama_text_model": Family(kinds="mllama", stack="mllama", more_rows=8),
         "muse_glimmer_text": Family(norms=4, gate="per_element"),
         "laguna": Family(

@@ -24,9 +24,9 @@ TOWER = re.compile(
 )
 DRAFT = re.compile(r"(^|\.)(mtp|nextn)[._s]")
 SCALES = re.compile(
-    r"(\.|_)(weight_scale(_inv|_2)?|scale_inv|input_scale|output_scale|activation_scale|scales|scale"
+    r"(\.|_)(weight_scale(_inv|_2)?|scale_inv|input_scale|output_scale|activation_scale|scales"
     r"|qzeros|g_idx|weight_zero_point|weight_shape|weight_g_idx|[kv]_scale|absmax|quant_map"
-    r"|input_global_scale|weight_global_scale)$"
+    r"|input_global_scale|weight_global_scale)$|\.scale$"
 )
 PACKED = re.compile(r"(\.qweight|\.weight_packed|_blocks|_packed)$")
 PACKED_KINDS = ("U8", "I32")

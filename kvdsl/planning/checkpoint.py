@@ -7,7 +7,7 @@ a line a module that differs, in parameters and in bytes. Not its job: reading h
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -177,9 +177,12 @@ def _declared(
     model: Model, recipe: Recipe, found: tuple[Declared, ...]
 ) -> tuple[Sums, tuple[str, ...]]:
     states = _states(model)
+    names = {tensor.name for tensor in found}
     sums, unknown = Sums(), []
     for tensor in found:
         what = named(tensor.name, tensor.kind, model.layers)
+        if tensor.name.endswith(".scale") and tensor.name[:-5] + "weight" not in names:
+            what = replace(what, what="values")  # a parameter of that name
         if what.what == "none":
             continue
         module = what.module

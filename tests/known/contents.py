@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from tests.known.published import PUBLISHED, SEEDS
+from tests.known.test_class_counts import CLASSES, ROWS
 from tests.known.test_hf_configs import CACHES, PARAMETERS
 from tests.known.test_hf_configs import WAITING as UNCOUNTED
 from tests.known.test_parameters import COUNTED
@@ -61,6 +62,12 @@ def readme() -> str:
             "`test_hf_configs.py`",
             f"{len(PARAMETERS)} configs by group of parameters, {len(CACHES)} by cache at 5 "
             f"lengths; {len(UNCOUNTED)} without a count",
+        ),
+        (
+            "`data/class_counts.jsonl`: transformers, from configs of classes that no published "
+            "config here has",
+            "`test_class_counts.py`",
+            f"{len(ROWS)} totals of {len(CLASSES)} classes",
         ),
         (
             "the two worked deployments of `specs/examples`",
