@@ -62,7 +62,7 @@ class Family:
     ffn_keys: tuple[str, ...] = ("intermediate_size",)
     sparse: str = "none"
     """Which layers have experts: none, all, first_dense, step, llama4, period."""
-    expert_keys: tuple[str, ...] = ("moe_intermediate_size", "intermediate_size")
+    expert_keys: tuple[str, ...] = ("moe_intermediate_size",)
     expert_gated: bool = True
     expert_bias: bool = False
     router_bias: bool = False
@@ -97,6 +97,9 @@ class Family:
     aliases: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, int] = field(default_factory=dict)
     """What the class takes where a published config leaves a key out."""
+    needed: tuple[str, ...] = ()
+    """Keys whose absence the class fills with a figure of one model: then the config is refused.
+    A null is no absence."""
     ignored: tuple[str, ...] = ()
     """Keys of this class that decide no size."""
 
@@ -107,10 +110,16 @@ _QWEN3_MOE = replace(_QWEN3, head_dim=None, sparse="step", ignored=("use_qk_norm
 _NEXT = replace(
     _QWEN3_MOE, head_dim=256, gate="per_element", kinds="interval", shared="width_gated"
 )
-_DEEPSEEK = Family(kv_heads="mha", sparse="first_dense", shared="count")
-_DEEPSEEK_3 = replace(_DEEPSEEK, score_bias=True)
+_DEEPSEEK = Family(
+    kv_heads="mha", sparse="first_dense", shared="count",
+    needed=("first_k_dense_replace", "n_shared_experts"),
+)  # fmt: skip
+_LATENT = ("kv_lora_rank", "q_lora_rank")
+_DEEPSEEK_2 = replace(_DEEPSEEK, needed=(*_DEEPSEEK.needed, *_LATENT))
+_DEEPSEEK_3 = replace(_DEEPSEEK_2, score_bias=True)
+_INDEXED = replace(_DEEPSEEK_3, needed=(*_DEEPSEEK_3.needed, "index_n_heads"))
 _GLM_MOE = Family(
-    bias_sides=QKV, qk_norm_key="use_qk_norm:per_head", sparse="first_dense", shared="count",
+    needed=("first_k_dense_replace", "n_shared_experts"), bias_sides=QKV, qk_norm_key="use_qk_norm:per_head", sparse="first_dense", shared="count",
     score_bias=True,
 )  # fmt: skip
 _GEMMA = Family(head_dim=256, tied=True)
@@ -132,6 +141,8 @@ _NUM_LAYERS = MappingProxyType({"num_layers": "num_hidden_layers"})
 _SHORT_NAMES = MappingProxyType(
     {"d_model": "hidden_size", "n_heads": "num_attention_heads", "n_layers": "num_hidden_layers"}
 )
+_SAME = ("intermediate_size",)
+"""Experts as wide as a dense part would be, by the same key."""
 _MISTRAL = Family(kinds="all_window", window_default=4096)
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(
@@ -139,7 +150,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "llama": _LLAMA,
         "granite": _LLAMA,
         "cwm": Family(head_dim=128),
-        "helium": _LLAMA,
+        "helium": replace(_LLAMA, head_dim=128, bias_sides=QKV),
         "baichuan": _LLAMA,
         "internlm": replace(_LLAMA, bias_key="bias", bias_default=True),
         "internlm2": replace(_LLAMA, bias_key="bias", bias_default=True),
@@ -190,15 +201,17 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "olmo2": replace(_LLAMA, qk_norm="full"),
         "olmo3": replace(_LLAMA, qk_norm="full", kinds="pattern4", window_default=4096),
         "olmo_hybrid": replace(_LLAMA, qk_norm="full", ignored=("linear_allow_neg_eigval",)),
-        "flex_olmo": replace(_LLAMA, qk_norm="full", sparse="all"),
-        "olmoe": replace(_LLAMA, qk_norm="full", sparse="all"),
+        "flex_olmo": replace(_LLAMA, qk_norm="full", sparse="all", expert_keys=_SAME),
+        "olmoe": replace(_LLAMA, qk_norm="full", sparse="all", expert_keys=_SAME),
         "exaone4": Family(qk_norm="per_head", kinds="pattern4", window_default=4096),
         "stablelm": Family(
             norm_bias=True, bias_key="use_qkv_bias", bias_sides=QKV,
             norm_rule="parallel", qk_norm_key="qk_layernorm:full",
         ),
-        "granitemoe": replace(_LLAMA, sparse="all"),
-        "granitemoeshared": replace(_LLAMA, sparse="all", shared="own_width"),
+        "granitemoe": replace(_LLAMA, sparse="all", expert_keys=_SAME),
+        "granitemoeshared": replace(
+            _LLAMA, sparse="all", shared="own_width", expert_keys=_SAME
+        ),
         "granitemoehybrid": replace(
             _LLAMA, sparse="if_any", shared="own_width", linear="mamba2",
             ffn_keys=("shared_intermediate_size",), expert_keys=("intermediate_size",),
@@ -219,14 +232,15 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "mistral": _MISTRAL,
         "ministral": _MISTRAL,
         "ministral3": replace(_MISTRAL, window_default=None),
-        "mixtral": replace(_MISTRAL, window_default=None, sparse="all"),
+        "mixtral": replace(_MISTRAL, window_default=None, sparse="all", expert_keys=_SAME),
         "qwen2": Family(bias=QKV, bias_key="", kinds="qwen_window"),
         "qwen2_vl": Family(bias=QKV, bias_key="", kinds="qwen_window"),
         "qwen2_vl_text": Family(bias=QKV, bias_key="", kinds="qwen_window"),
         "qwen2_5_vl": Family(bias=QKV, bias_key="", kinds="qwen_window"),
         "qwen2_5_vl_text": Family(bias=QKV, bias_key="", kinds="qwen_window"),
         "qwen2_moe": Family(
-            bias=QKV, bias_key="", kinds="qwen_window", sparse="step", shared="width_gated"
+            bias=QKV, bias_key="", kinds="qwen_window", sparse="step", shared="width_gated",
+            needed=("shared_expert_intermediate_size",),
         ),
         "qwen3": _QWEN3,
         "qwen3_moe": _QWEN3_MOE,
@@ -236,15 +250,17 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "qwen3_5_moe_text": _NEXT,
         "qwen3_5_text": replace(_NEXT, sparse="none", shared="none"),
         "deepseek": _DEEPSEEK,
-        "deepseek_v2": _DEEPSEEK,
+        "deepseek_v2": _DEEPSEEK_2,
         "deepseek_v3": _DEEPSEEK_3,
-        "deepseek_v32": _DEEPSEEK_3,
+        "deepseek_v32": _INDEXED,
         "kimi_k2": _DEEPSEEK_3,
-        "glm_moe_dsa": _DEEPSEEK_3,
+        "glm_moe_dsa": _INDEXED,
         "glm4_moe_lite": _DEEPSEEK_3,
-        "solar_open": replace(_DEEPSEEK_3, kv_heads="required", head_dim=128),
+        "solar_open": replace(
+            _DEEPSEEK_3, kv_heads="required", head_dim=128, needed=("n_shared_experts",)
+        ),
         "longcat_flash": replace(
-            _DEEPSEEK, stack="longcat", score_bias=True, router_also="zero_expert_num",
+            _DEEPSEEK, stack="longcat", needed=_LATENT, score_bias=True, router_also="zero_expert_num",
             aliases={
                 **_NUM_LAYERS, "ffn_hidden_size": "intermediate_size",
                 "expert_ffn_hidden_size": "moe_intermediate_size",
@@ -257,21 +273,27 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
                 "num_dense_layers": "first_k_dense_replace",
                 "global_attn_every_n_layers": "sliding_window_pattern",
             },
+            needed=("num_shared_experts", "num_dense_layers"),
             ignored=("num_expert_groups", "num_limited_groups"),
         ),
         "exaone_moe": Family(
             qk_norm="per_head", kinds="pattern4", sparse="first_dense", shared="count",
-            score_bias=True, ignored=("first_last_k_dense_replace",),
+            score_bias=True, needed=("num_shared_experts",),
+            ignored=("first_last_k_dense_replace",),
         ),
         "deepseek_v4": replace(
             _DEEPSEEK_3,
             sparse="all",
             sinks=True,
             stack="deepseek_v4",
+            needed=("index_n_heads", "n_shared_experts"),
             kv_heads="required",
             copies_key="hc_mult",
         ),
-        "kimi_linear": replace(_DEEPSEEK_3, kinds="kimi_linear", linear="kda"),
+        "kimi_linear": replace(
+            _DEEPSEEK_3, needed=("kv_lora_rank", "first_k_dense_replace", "num_shared_experts"),
+            kinds="kimi_linear", linear="kda",
+        ),
         "glm4_moe": _GLM_MOE,
         "glm4v_moe_text": replace(_GLM_MOE, bias_default=True),
         "dots1": replace(
@@ -281,16 +303,20 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             bias_sides=QKV, kinds="mimo", sparse="freq", shared="count", score_bias=True
         ),
         "minimax": Family(
-            kinds="attn_type_list", linear="lightning", sparse="all", ignored=("shared_moe_mode",)
+            kinds="attn_type_list", linear="lightning", sparse="all", expert_keys=_SAME,
+            ignored=("shared_moe_mode",),
         ),
         "minimax_text_01": Family(
-            kinds="attn_type_list", linear="lightning", sparse="all", ignored=("shared_moe_mode",)
+            kinds="attn_type_list", linear="lightning", sparse="all", expert_keys=_SAME,
+            ignored=("shared_moe_mode",),
         ),
         "minimax_m1": Family(
-            kinds="attn_type_list", linear="lightning", sparse="all", ignored=("shared_moe_mode",)
+            kinds="attn_type_list", linear="lightning", sparse="all", expert_keys=_SAME,
+            ignored=("shared_moe_mode",),
         ),
         "minimax_m2": Family(
-            head_dim=128, qk_norm_key="use_qk_norm:full", sparse="all", score_key="use_routing_bias"
+            head_dim=128, qk_norm="full", qk_norm_key="use_qk_norm:full", sparse="all",
+            score_key="use_routing_bias", expert_keys=_SAME,
         ),
         "minimax_m3_vl": Family(
             head_dim=128, qk_norm_key="use_qk_norm:per_head", kinds="minimax_m3", sparse="freq",
@@ -305,16 +331,17 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             _GEMMA_3,
             defaults={"vocab_size": 262_208, "num_attention_heads": 8, "num_key_value_heads": 4},
         ),
-        "gemma4_text": replace(_GEMMA_3, kinds="gemma4", stack="gemma4", norms_of_layers=True),
+        "gemma4_text": replace(_GEMMA_3, kinds="gemma4", stack="gemma4", norms_of_layers=True, needed=("global_head_dim",)),
         "cohere": _COHERE,
         "cohere2": replace(_COHERE, kinds="pattern4", window_default=4096, qk_norm_key=""),
         "gpt_oss": Family(
             head_dim=64, bias_default=True, sinks=True, kinds="alternate", window_default=128,
-            sparse="all", expert_bias=True, router_bias=True,
+            sparse="all", expert_bias=True, router_bias=True, expert_keys=_SAME,
         ),
         "phi3": replace(_LLAMA, kinds="all_window"),
         "phimoe": Family(
-            kinds="all_window", norm_bias=True, head_bias_key="lm_head_bias", sparse="all"
+            kinds="all_window", norm_bias=True, head_bias_key="lm_head_bias", sparse="all",
+            expert_keys=_SAME,
         ),
         "phi": replace(
             _OLD, norms=1, head_bias=True, qk_norm_key="qk_layernorm:per_head", qk_norm_bias=True
@@ -377,7 +404,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             score_bias=True,
         ),
         "jamba": Family(
-            kinds="jamba", linear="mamba1", sparse="period", mixer_norms=True,
+            kinds="jamba", linear="mamba1", sparse="period", mixer_norms=True, expert_keys=_SAME,
             ignored=("mamba_inner_layernorms",),
         ),
         "lfm2": Family(
@@ -389,7 +416,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             score_key="use_expert_bias", aliases={"num_dense_layers": "first_k_dense_replace"},
         ),
         "dbrx": Family(kv_heads="required", sparse="all", stack="dbrx"),
-        "nemotron_h": Family(stack="nemotron_h"),
+        "nemotron_h": Family(stack="nemotron_h", head_dim=128),
         "nemotron-nas": Family(kv_heads="mha", stack="nemotron_nas"),
         "hunyuan": replace(
             _LLAMA, tied=True, qk_norm_key="use_qk_norm:per_head", sparse="all",
@@ -397,7 +424,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             ignored=("moe_random_routing_dropped_token",),
         ),
         "hunyuan_v1_moe": replace(
-            _LLAMA, tied=True, qk_norm="per_head", qk_norm_key="use_qk_norm:per_head", sparse="all",
+            _LLAMA, qk_norm="per_head", qk_norm_key="use_qk_norm:per_head", sparse="all",
             expert_keys=("moe_intermediate_size", "intermediate_size"), shared="count",
             kinds="shared_every",
             one_for_all=("moe_topk", "moe_intermediate_size", "num_shared_expert"),
@@ -444,7 +471,10 @@ NO_FORM: Mapping[str, str] = MappingProxyType(
 ARCHITECTURES: Mapping[str, str] = MappingProxyType({"Grok1ModelForCausalLM": "grok-1"})
 """Model types of configs that name their architecture alone."""
 
-UNKNOWN = Family(kv_heads="mha", sparse="familiar", shared="count", score_key="sigmoid")
+UNKNOWN = Family(
+    kv_heads="mha", sparse="familiar", shared="count", score_key="sigmoid",
+    expert_keys=("moe_intermediate_size", "intermediate_size"),
+)  # fmt: skip
 """A model type that nobody named here: familiar keys mean what they mean in most classes."""
 
 REASONS: tuple[tuple[str, str], ...] = (

@@ -119,6 +119,9 @@ def _family(top: Section, config: Section) -> tuple[str, Family]:
 def _plain(config: Section, family: Family) -> Section:
     """With the family's names for common keys, and its defaults, as the common keys."""
     values: dict[str, Any] = dict(config.values)
+    for key in family.needed:
+        if key not in values:
+            raise Refused(f"`{config.path}{key}` is missing, and its class has no rule")
     for other, common in family.aliases.items():
         if values.get(other) is not None and values.get(common) is None:
             values[common] = values[other]
