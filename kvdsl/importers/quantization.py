@@ -118,6 +118,8 @@ def _format(found: Section) -> str:
     match method:
         case "fp8":
             return _float8(found.raw("weight_block_size")[1])
+        case "fbgemm_fp8":
+            return "formats.fp8_row"
         case "mxfp4":
             return "formats.mxfp4"
         case "awq" | "gptq":
@@ -144,6 +146,8 @@ def _float8(block: Any) -> str:
 def _groups(bits: int, size: int, *, zero: bool) -> str:
     if (bits, size, zero) == (4, 128, True):
         return "formats.awq_int4"
+    if (bits, size, zero) == (4, 32, False):
+        return "formats.int4_group32"
     point = f"zero = {bits} bit; " if zero else ""
     return (
         f"{{ bits = {bits} bit; scale = 16 bit; {point}block = {size}; compute = bf16; "

@@ -44,7 +44,8 @@ def tensors(model: Model) -> tuple[Tensor, ...]:
 
 def draft_tensors(model: Model) -> tuple[Tensor, ...]:
     """Tensors of the draft layers: each has the projection of two hidden states to one and three
-    norms more. Embedding and head are the model's own.
+    norms more. Embedding and head are the model's own. All are counted in `mtp`; a matrix of the
+    layer itself keeps its module, whose format it has.
 
     Source: DeepSeek-V3 technical report, arXiv 2412.19437, section 2.2.
     """
@@ -56,7 +57,7 @@ def draft_tensors(model: Model) -> tuple[Tensor, ...]:
                 Tensor("mtp", "", "join", model.hidden, 2 * model.hidden, "width", model.hidden),
                 replace(vector("mtp", "", "norms", model.hidden), count=3),
             ]
-            found.extend(replace(t, layers=count, module="mtp", group="") for t in made)
+            found.extend(replace(t, layers=count, group="mtp") for t in made)
     return tuple(found)
 
 

@@ -162,13 +162,15 @@ def _counted(model: Model, recipe: Recipe) -> Sums:
 
 
 def _size(recipe: Recipe, tensor: Tensor) -> int | Fraction:
-    form = recipe.format_of(tensor.module, tensor.part)
+    own_line = any(line.name == tensor.counted_in for line in recipe.lines)
+    module = tensor.counted_in if own_line and tensor.counted_in == "mtp" else tensor.module
+    form = recipe.format_of(module, tensor.part)
     if form is None:
-        raise KeyError(tensor.module)
+        raise KeyError(module)
     each: int | Fraction = 0
     for layer in range(tensor.layers):
-        place = tensor.first + layer if tensor.place == "layer" else None
-        own = recipe.format_of(tensor.module, tensor.part, place) if recipe.layer_cuts else form
+        place = tensor.first + layer if tensor.place == "layer" and tensor.counted_in != "mtp" else None
+        own = recipe.format_of(module, tensor.part, place) if recipe.layer_cuts else form
         each += stored(own or form, tensor.rows, tensor.columns) * tensor.count
     return each
 
