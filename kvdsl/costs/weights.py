@@ -9,7 +9,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from kvdsl import units
-from kvdsl.costs.origins import of_layout, of_model
+from kvdsl.costs.origins import of_layout
 from kvdsl.formulas import Term, formula, total
 from kvdsl.placement.placement import Placement, Stage
 from kvdsl.placement.shares import Shard, redundancy
@@ -159,11 +159,6 @@ def _stored_term(
 
 
 # --- a model alone -----------------------------------------------------------------------------
-
-
-def draft_term(model: Model, drafts: tuple[Tensor, ...]) -> Term:
-    """`parameters.mtp`: those of the draft layers, which `parameters` does not count."""
-    return of_model(model, "parameters of the draft layers", sum(t.in_all for t in drafts))
 
 
 TABLES = ("tokens", "positions", "layer_tokens")

@@ -95,16 +95,17 @@ def gqa(
         more += 2 * shape.width
     if more:
         values = [v for v in values if v[0] != "extra"] + [
-            ("extra", more + next((int(v) for k, v in values if k == "extra" and isinstance(v, int)), 0))
+            (
+                "extra",
+                more + next((int(v) for k, v in values if k == "extra" and isinstance(v, int)), 0),
+            )
         ]
     return Piece("attention", hint, "gqa", tuple(values))
 
 
 def beside(family: Family, sort: str, widths: Mapping[str, int]) -> int:
     """Parameters of a part that no key tells, by the widths that it has."""
-    return sum(
-        widths.get(width, 1) * times for kind, width, times in family.beside if kind == sort
-    )
+    return sum(widths.get(width, 1) * times for kind, width, times in family.beside if kind == sort)
 
 
 def extras(config: Section, family: Family) -> Values:

@@ -169,7 +169,9 @@ def _size(recipe: Recipe, tensor: Tensor) -> int | Fraction:
         raise KeyError(module)
     each: int | Fraction = 0
     for layer in range(tensor.layers):
-        place = tensor.first + layer if tensor.place == "layer" and tensor.counted_in != "mtp" else None
+        place = (
+            tensor.first + layer if tensor.place == "layer" and tensor.counted_in != "mtp" else None
+        )
         own = recipe.format_of(module, tensor.part, place) if recipe.layer_cuts else form
         each += stored(own or form, tensor.rows, tensor.columns) * tensor.count
     return each
