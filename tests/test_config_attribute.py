@@ -41,7 +41,8 @@ def test_a_config_says_all_of_a_model(tmp_path: Path) -> None:
 
 
 def test_the_rest_of_the_model_overrides_its_config(tmp_path: Path) -> None:
-    text = 'model small {\n  vocab = 50\n  config = "config.json"\n  attention full { kv_heads = 4 }\n}'
+    lines = ("vocab = 50", 'config = "config.json"', "attention full { kv_heads = 4 }")
+    text = f"model small {{ {'; '.join(lines)} }}"
     path = spec(tmp_path, text)
     assert value(path, "small.parameters.embedding") == 50 * 256
     assert value(path, "small.kv.bytes_per_token") == 4 * 2 * 4 * 32 * 2

@@ -241,9 +241,8 @@ def request_term(model: Model, part: CachePart, tokens: int, length: Term) -> Te
     """Bytes of a request of so many tokens in one part, one copy."""
     layers = of_model(model, "layers", part.layers)
     if part.state:
-        record = total(
-            f"bytes a layer in {part.name}", [_kept(model, part, c) for c in part.components]
-        )
+        states = [_kept(model, part, component) for component in part.components]
+        record = total(f"bytes a layer in {part.name}", states)
         return bytes_of_states.derive(f"states in {part.name}", layers=layers, record=record)
     inputs = tuple(_head_term(model, c) for c in part.components)
     record = Term(
@@ -274,8 +273,15 @@ def _kept(model: Model, part: CachePart, component: Component) -> Term:
     if values is None:
         values = of_model(model, f"values of the {word}", component.values)
     each, scales = head.inputs[1], head.inputs[2]
-    more = Term(scales.label, Fraction(scales.value) * component.heads, units.BYTES,
-                basis=scales.basis, span=scales.span, source=scales.source, note=scales.note)  # fmt: skip
+    more = Term(
+        scales.label,
+        Fraction(scales.value) * component.heads,
+        units.BYTES,
+        basis=scales.basis,
+        span=scales.span,
+        source=scales.source,
+        note=scales.note,
+    )
     return state_bytes.derive(
         f"bytes of the {word}", values=values, bytes_a_value=each, scales=more
     )

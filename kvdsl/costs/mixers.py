@@ -118,26 +118,18 @@ def mamba1_columns(inner: int, conv: int) -> int:
 
 
 @formula(
-    "hidden x (2 D + M + heads) + M x (conv + conv bias) + 3 heads + norm + biases, with "
+    "hidden x (2 D + M + heads) + M x columns + 3 x heads + rest, with "
     "D = heads x head dim, M = D + 2 x groups x state",
     NONE,
     _MAMBA_2,
 )
 def mamba2_parameters(
-    hidden: int,
-    heads: int,
-    head_dim: int,
-    groups: int,
-    state: int,
-    conv: int,
-    conv_bias: int,
-    norm: int,
-    biases: int,
+    hidden: int, heads: int, head_dim: int, groups: int, state: int, columns: int, rest: int
 ) -> int:
     inner = heads * head_dim
     mixed = inner + 2 * groups * state
     projections = hidden * (2 * inner + mixed + heads)
-    return projections + mixed * (conv + conv_bias) + 3 * heads + norm + biases
+    return projections + mixed * columns + 3 * heads + rest
 
 
 @formula("heads x head dim x state", NONE, _MAMBA_2)
@@ -203,7 +195,7 @@ def _derived(
     code = chosen.function.__code__
     names = code.co_varnames[: code.co_argcount]
     inputs = {name: given.get(name) or of_attribute(model, part, name) for name in names}
-    return chosen.derive(label, **inputs)
+    return chosen.derive(label, "", **inputs)
 
 
 def _more(model: Model, part: Mixer) -> dict[str, Term]:
@@ -214,15 +206,17 @@ def _more(model: Model, part: Mixer) -> dict[str, Term]:
             inputs = {"hidden": hidden}
             inputs |= {name: of_attribute(model, part, name) for name in ("heads", "head_dim")}
             gate = full_gate if part.full_gate else narrow_gate
-            return {"gate": gate.derive("output gate", **inputs)}
+            return {"gate": gate.derive("output gate", "", **inputs)}
         case Mamba1():
             biases = (2 * part.inner + model.hidden) * part.bias
         case Mamba2():
             inner = part.heads * part.head_dim
             rows = 2 * inner + 2 * part.groups * part.state + part.heads
-            biases = (rows + model.hidden) * part.bias
-            norm = of_model(model, "norm", inner * part.norm)
-            return {**_flags(model, part, biases), "norm": norm}
+            rest = inner * part.norm + (rows + model.hidden) * part.bias
+            return {
+                "columns": of_model(model, "columns and bias of conv", part.conv + part.conv_bias),
+                "rest": of_model(model, "norm and biases", rest),
+            }
         case ShortConv():
             return {
                 "biases": of_model(model, "biases", (4 * part.width + model.hidden) * part.bias)
@@ -232,7 +226,7 @@ def _more(model: Model, part: Mixer) -> dict[str, Term]:
     return _flags(model, part, biases)
 
 
-def _flags(model: Model, part: Mamba1 | Mamba2, biases: int) -> dict[str, Term]:
+def _flags(model: Model, part: Mamba1, biases: int) -> dict[str, Term]:
     return {
         "conv_bias": of_model(model, "conv bias", int(part.conv_bias)),
         "biases": of_model(model, "biases", biases),

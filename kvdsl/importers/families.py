@@ -119,7 +119,8 @@ _DEEPSEEK_2 = replace(_DEEPSEEK, needed=(*_DEEPSEEK.needed, *_LATENT))
 _DEEPSEEK_3 = replace(_DEEPSEEK_2, score_bias=True)
 _INDEXED = replace(_DEEPSEEK_3, needed=(*_DEEPSEEK_3.needed, "index_n_heads"))
 _GLM_MOE = Family(
-    needed=("first_k_dense_replace", "n_shared_experts"), bias_sides=QKV, qk_norm_key="use_qk_norm:per_head", sparse="first_dense", shared="count",
+    needed=("first_k_dense_replace", "n_shared_experts"), bias_sides=QKV,
+    qk_norm_key="use_qk_norm:per_head", sparse="first_dense", shared="count",
     score_bias=True,
 )  # fmt: skip
 _GEMMA = Family(head_dim=256, tied=True)
@@ -164,7 +165,8 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "ernie4_5_moe": Family(
             bias_key="use_bias", ffn_bias_key="use_bias", tied=True, sparse="range",
             shared="count", score_bias=True, aliases={"moe_k": "num_experts_per_tok"},
-            defaults={"moe_num_shared_experts": 2}, ignored=("moe_capacity",),
+            defaults={"moe_num_shared_experts": 2},
+            ignored=("moe_capacity", "moe_gate", "moe_use_aux_free"),
         ),
         "apertus": replace(
             _LLAMA, feed_forward="plain", qk_norm="per_head", ignored=("qk_norm", "post_norm"),
@@ -198,6 +200,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "glm": Family(bias_sides=QKV, bias_default=True, head_dim=128),
         "glm4": Family(bias_sides=QKV, bias_default=True, head_dim=128, norms=4),
         "olmo": replace(_LLAMA, norm_weight=False),
+        "olmo_1124": replace(_LLAMA, qk_norm="full"),
         "olmo2": replace(_LLAMA, qk_norm="full"),
         "olmo3": replace(_LLAMA, qk_norm="full", kinds="pattern4", window_default=4096),
         "olmo_hybrid": replace(_LLAMA, qk_norm="full", ignored=("linear_allow_neg_eigval",)),
@@ -221,13 +224,15 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             stack="parallel", linear="mamba2", norms=2, gated_norm=False,
             ignored=("mamba_use_mlp", "mlp_expansion_factor", "attn_layer_indices"),
         ),
-        "mamba": Family(stack="mixers", linear="mamba1", tied=True, aliases={"n_layer": "num_hidden_layers"},
-            ignored=("d_inner", "d_model", "expand", "ssm_cfg", "rms_norm")),
+        "mamba": Family(
+            stack="mixers", linear="mamba1", tied=True, aliases={"n_layer": "num_hidden_layers"},
+            ignored=("d_inner", "d_model", "expand", "ssm_cfg", "rms_norm"),
+        ),
         "falcon_mamba": Family(stack="mixers", linear="mamba1", tied=True, ignored=("expand",)),
         "mamba2": Family(
             stack="mixers", linear="mamba2",
             aliases={"num_heads": "mamba_num_heads", "head_dim": "mamba_head_dim"},
-            ignored=("intermediate_size", "rms_norm"),
+            ignored=("intermediate_size", "rms_norm", "norm_before_gate"),
         ),
         "mistral": _MISTRAL,
         "ministral": _MISTRAL,
@@ -260,7 +265,8 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             _DEEPSEEK_3, kv_heads="required", head_dim=128, needed=("n_shared_experts",)
         ),
         "longcat_flash": replace(
-            _DEEPSEEK, stack="longcat", needed=_LATENT, score_bias=True, router_also="zero_expert_num",
+            _DEEPSEEK, stack="longcat", needed=_LATENT, score_bias=True,
+            router_also="zero_expert_num", ignored=("mla_scale_q_lora", "mla_scale_kv_lora"),
             aliases={
                 **_NUM_LAYERS, "ffn_hidden_size": "intermediate_size",
                 "expert_ffn_hidden_size": "moe_intermediate_size",
@@ -331,7 +337,10 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             _GEMMA_3,
             defaults={"vocab_size": 262_208, "num_attention_heads": 8, "num_key_value_heads": 4},
         ),
-        "gemma4_text": replace(_GEMMA_3, kinds="gemma4", stack="gemma4", norms_of_layers=True, needed=("global_head_dim",)),
+        "gemma4_text": replace(
+            _GEMMA_3, kinds="gemma4", stack="gemma4", norms_of_layers=True,
+            needed=("global_head_dim",),
+        ),
         "cohere": _COHERE,
         "cohere2": replace(_COHERE, kinds="pattern4", window_default=4096, qk_norm_key=""),
         "gpt_oss": Family(
@@ -356,7 +365,11 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         ),
         "gpt_neo": replace(
             _OLD, bias=("o",), tied=True, positions="max_position_embeddings", ffn_times=4,
-            kinds="gpt_neo", aliases={**_NUM_LAYERS, "num_heads": "num_attention_heads", "window_size": "sliding_window"},
+            kinds="gpt_neo",
+            aliases={
+                **_NUM_LAYERS, "num_heads": "num_attention_heads",
+                "window_size": "sliding_window",
+            },
         ),
         "codegen": replace(
             _OLD, bias=(), norms=1, head_bias=True, ffn_times=4, aliases=_GPT_NAMES,

@@ -110,8 +110,8 @@ def _family(top: Section, config: Section) -> tuple[str, Family]:
         raise Refused("it is an encoder with a decoder, not a decoder alone")
     shown = f"`{kind[:60]}`" if kind else "without a model_type"
     top.record.warn(
-        f"the config is of a class that is not known here ({shown}): familiar keys are read as most "
-        "classes mean them"
+        f"the config is of a class that is not known here ({shown}): familiar keys are read as "
+        "most classes mean them"
     )
     return kind, UNKNOWN
 

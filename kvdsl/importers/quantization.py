@@ -189,7 +189,7 @@ def _modelopt(found: Section) -> str:
     word = found.word("quant_algo")
     if word is None and found.has("config_groups"):
         return _compressed(found)
-    if word not in known:
+    if word is None or word not in known:
         raise Refused(f"`quant_algo` {str(word)[:40]!r} is not known here, or differs by layer")
     return known[word]
 

@@ -39,13 +39,14 @@ OUTSIDE = (
     ("embedding", r"embed|(^|\.)wte\.|(^|\.)wpe\.|wte$"),
 )
 INSIDE = (
-    ("extra", r"(^|_)hc(_|\.)|tid2eid|latent_(proj|norm)|layer_scalar|^per_layer_(input_gate|projection)"),
+    ("extra", r"(^|_)hc(_|\.)|tid2eid|latent_(proj|norm)|layer_scalar"
+              r"|^per_layer_(input_gate|projection)"),
     ("attention", r"^norm_attn_norm\.attn\."),
     ("norms", r"^(\w*norm\w*|ln_\w+|norm_\d)\."),
     ("indexer", r"indexer\."),
     ("shared_experts", r"shared_expert|shared_mlp"),
-    ("router", r"router|e_score_correction_bias|expert_bias|moe_statics|(mlp|moe|mixer|feed_forward)"
-               r"\.gate\.(wg\.)?(weight|bias)"),
+    ("router", r"router|e_score_correction_bias|expert_bias|moe_statics"
+               r"|(mlp|moe|mixer|feed_forward)\.gate\.(wg\.)?(weight|bias)"),
     ("routed_experts", r"experts?[._]|experts$|moe\.(input|output)_linear"),
     ("mixer_attention", r"^mixer\.(q|k|v|o)_proj"),
     ("mixer_ffn", r"^mixer\.(up|down|gate)_proj"),

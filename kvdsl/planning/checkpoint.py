@@ -211,7 +211,8 @@ def _values(recipe: Recipe, tensor: Declared, what: Named) -> int:
 
 def _states(model: Model) -> frozenset[int]:
     """Layers whose mixer keeps a state, and that have no attention beside it."""
-    found, first = set(), 0
+    found: set[int] = set()
+    first = 0
     for count, layer in model.sequence():
         parts = [model.parts[name] for name in layer.parts]
         softmax = any(isinstance(part, Softmax | SharedCache) for part in parts)

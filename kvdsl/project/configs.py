@@ -1,4 +1,4 @@
-"""`config = "config.json"` of a model: the file beside the spec, read as the declaration it stands for.
+"""`config = "config.json"` of a model: the file beside the spec, as the block it stands for.
 
 Comes in: a file's tree, its folder, and how far the project reaches. Goes out: for each place that
 names a config, the block of a model or why there is none. Not its job: what overrides it (resolve).

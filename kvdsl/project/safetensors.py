@@ -161,20 +161,24 @@ def _tensor(name: str, value: Any, room: int) -> tuple[int, int, Declared]:
     kind, shape, place = value.get("dtype"), value.get("shape"), value.get("data_offsets")
     if not isinstance(kind, str) or kind not in BITS:
         raise Unreadable(f"`{shown}` has a type that is not known here")
-    if not _sizes(shape) or len(shape) > MOST_DIMENSIONS:
+    sizes, ends = _sizes(shape), _sizes(place)
+    if sizes is None or len(sizes) > MOST_DIMENSIONS:
         raise Unreadable(f"`{shown}` has a shape that is no list of sizes")
-    if not _sizes(place) or len(place) != 2 or place[0] > place[1]:
+    if ends is None or len(ends) != 2 or ends[0] > ends[1]:
         raise Unreadable(f"`{shown}` has no place in the file")
-    tensor = Declared(name, kind, tuple(shape))
-    if place[1] > room:
+    tensor = Declared(name, kind, sizes)
+    if ends[1] > room:
         raise Unreadable(f"`{shown}` ends behind the file, which is cut short")
-    if -(-tensor.bits // 8) != place[1] - place[0]:
+    if -(-tensor.bits // 8) != ends[1] - ends[0]:
         raise Unreadable(f"`{shown}` has a shape of other bytes than its place in the file")
-    return place[0], place[1], tensor
+    return ends[0], ends[1], tensor
 
 
-def _sizes(value: Any) -> bool:
-    return isinstance(value, list) and all(type(v) is int and 0 <= v <= MOST_SIZE for v in value)
+def _sizes(value: Any) -> tuple[int, ...] | None:
+    if not isinstance(value, list):
+        return None
+    good = all(type(v) is int and 0 <= v <= MOST_SIZE for v in value)
+    return tuple(value) if good else None
 
 
 def _bytes(path: Path, most: int) -> bytes:

@@ -57,8 +57,7 @@ def _config(context: Context, own: Raw, scope: Scope) -> Raw | None:
     elif read.block is None:
         context.tell(ConfigNotRead(entry.span, path, read.reason, read.way_out))
     else:
-        found = read_block(read.block, scope, entry.span, context.found)
-        return found
+        return read_block(read.block, scope, entry.span, context.found)
     return None
 
 

@@ -21,11 +21,11 @@ from kvdsl.project.configs import ConfigRead
 from kvdsl.project.files import Loaded
 from kvdsl.resolve.blocks import Raw, merged, read_block
 from kvdsl.resolve.building import abstract, build_block, finished, gathered
+from kvdsl.resolve.configs import over_config
 from kvdsl.resolve.context import DECLARATION, EXTENDS, LET, Context
 from kvdsl.resolve.deployments import build_deployment, build_fleet, build_policy
 from kvdsl.resolve.expressions import evaluate
 from kvdsl.resolve.hardware import shapes_whole
-from kvdsl.resolve.configs import over_config
 from kvdsl.resolve.models import build_model
 from kvdsl.resolve.names import Bound, Declared, FileNames, Scope, names_of
 from kvdsl.resolve.naming_messages import (

@@ -1,4 +1,4 @@
-"""An imported config's declaration that was tried: it resolves, under a name that a file may declare.
+"""An imported config's declaration, tried: it resolves, under a name that a file may declare.
 
 Comes in: the text of a config. Goes out: what the importer made of it. Raises Refused where the
 model does not add up. Not its job: reading keys (importers).
