@@ -1,4 +1,4 @@
-"""`kvdsl catalog`: names with dots and bare, figures of a model, and nothing parsed but the asked."""
+"""`kvdsl catalog`: names with dots and bare, figures of a model, nothing parsed but the asked."""
 
 from __future__ import annotations
 
