@@ -17,7 +17,7 @@ from kvdsl.importers import attention
 from kvdsl.importers.config import Refused, Section
 from kvdsl.importers.declaration import LayerPieces
 from kvdsl.importers.families import Family
-from kvdsl.importers.stacks import compressed_layer, lettered
+from kvdsl.importers.stacks import compressed_layer, lettered, letters_of
 
 COUNTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
 EACH = "mtp_transformer_layers"
@@ -57,6 +57,9 @@ def _last(config: Section, family: Family, hidden: int, layers: Layers) -> Shape
 def _pattern(config: Section, family: Family, hidden: int, layers: Layers) -> Shape:
     """One layer that has every mixer of a pattern; without one, as the model's last layer."""
     text = config.word("mtp_hybrid_override_pattern")
+    _, listed = config.raw("mtp_layers_block_type")
+    if text is None and isinstance(listed, list):
+        text = "".join(letters_of(listed))
     if text is None:
         return _last(config, family, hidden, layers)
     pieces = tuple(p for layer in lettered(config, family, hidden, text) for p in layer.pieces)

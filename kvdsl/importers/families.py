@@ -72,7 +72,7 @@ class Family:
     shared: str = "none"
     """Shared experts: none, count, width, width_gated, one."""
     norm_rule: str = ""
-    """`falcon` and `parallel`: keys of the class say whether a layer has one norm or two."""
+    """`falcon`, `parallel`, `post`: keys of the class say how many norms a layer has."""
     stack: str = "blocks"
     """How layers are made: blocks of attention and feed-forward, or a rule of its own."""
     more_rows: int = 0
@@ -211,6 +211,9 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             norm_bias=True, bias_key="use_qkv_bias", bias_sides=QKV,
             norm_rule="parallel", qk_norm_key="qk_layernorm:full",
         ),
+        "granite_swa": replace(_LLAMA, sinks=True),
+        "granitemoe_swa": replace(_LLAMA, sinks=True, sparse="all", expert_keys=_SAME),
+        "hyperclovax": replace(_LLAMA, norm_rule="post"),
         "granitemoe": replace(_LLAMA, sparse="all", expert_keys=_SAME),
         "granitemoeshared": replace(
             _LLAMA, sparse="all", shared="own_width", expert_keys=_SAME
@@ -261,6 +264,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         "kimi_k2": _DEEPSEEK_3,
         "glm_moe_dsa": _INDEXED,
         "glm4_moe_lite": _DEEPSEEK_3,
+        "sarvam_mla": _DEEPSEEK_3,
         "solar_open": replace(
             _DEEPSEEK_3, kv_heads="required", head_dim=128, needed=("n_shared_experts",)
         ),
@@ -341,6 +345,10 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             _GEMMA_3, kinds="gemma4", stack="gemma4", norms_of_layers=True,
             needed=("global_head_dim",),
         ),
+        "gemma4_unified_text": replace(
+            _GEMMA_3, kinds="gemma4", stack="gemma4", norms_of_layers=True,
+            needed=("global_head_dim",),
+        ),
         "cohere": _COHERE,
         "cohere2": replace(_COHERE, kinds="pattern4", window_default=4096, qk_norm_key=""),
         "gpt_oss": Family(
@@ -352,6 +360,7 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
             kinds="all_window", norm_bias=True, head_bias_key="lm_head_bias", sparse="all",
             expert_keys=_SAME,
         ),
+        "jais2": replace(_OLD, ignored=("attention_bias", "mlp_bias")),
         "phi": replace(
             _OLD, norms=1, head_bias=True, qk_norm_key="qk_layernorm:per_head", qk_norm_bias=True
         ),

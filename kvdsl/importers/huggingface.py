@@ -236,6 +236,8 @@ def _norms(config: Section, family: Family) -> Iterator[tuple[str, Value]]:
             count = config.count("num_ln_in_parallel_attn") or 2
         elif config.flag("parallel_attn") is not False:
             count = 1
+    elif family.norm_rule == "post":
+        count = 2 if config.flag("use_post_norm") is False else 4
     elif family.norm_rule == "parallel":
         count = 1 if config.flag("use_parallel_residual") else 2
     if count is not None and not family.norms_of_layers:

@@ -16,6 +16,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
     {
         "full_attention": "full",
         "attention": "full",
+        "indexed_attention": "full",
         "sliding_attention": "window",
         "chunked_attention": "chunk",
         "linear_attention": "state",

@@ -274,9 +274,8 @@ def _nemotron_h(config: Section, family: Family, hidden: int) -> Sequence[LayerP
     """One mixer a layer, by a letter or a word: Mamba-2, attention, dense, experts."""
     _, text = config.raw("hybrid_override_pattern")
     _, listed = config.raw("layers_block_type")
-    letters = {"mamba": "M", "attention": "*", "mlp": "-", "moe": "E"}
     if isinstance(listed, list):
-        pattern = [letters.get(str(word), "?") for word in listed]
+        pattern = letters_of(listed)
     elif isinstance(text, str):
         pattern = list(text.replace("|", ""))
     else:
@@ -289,6 +288,20 @@ def _nemotron_h(config: Section, family: Family, hidden: int) -> Sequence[LayerP
 
 
 LETTERS = "M*-E"
+MIXER_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "mamba": "M",
+        "linear_attention": "M",
+        "attention": "*",
+        "full_attention": "*",
+        "mlp": "-",
+        "moe": "E",
+    }
+)
+
+
+def letters_of(words: Sequence[Any]) -> list[str]:
+    return [MIXER_WORDS.get(str(word), "?") for word in words]
 
 
 def lettered(config: Section, family: Family, hidden: int, pattern: str) -> Sequence[LayerPieces]:
