@@ -112,6 +112,13 @@ def _sources(project: Project) -> tuple[SourceFile, ...]:
     return tuple(file.source for file in (project.main, *rest))
 
 
+def _files(project: Project) -> tuple[SourceFile, ...]:
+    """Everything of the project that was read, the configs that models name too."""
+    configs = (read.source for file in project.files for read in file.configs.values())
+    every = (*_sources(project), *(source for source in configs if source is not None))
+    return tuple({source.name: source for source in every}.values())
+
+
 def _inputs(project: Project) -> tuple[Input, ...]:
     """Every text that was read, the catalog's behind the spec's, as it can be told again."""
     from hashlib import sha256
@@ -119,7 +126,7 @@ def _inputs(project: Project) -> tuple[Input, ...]:
     catalog = sorted((file.source for file in project.catalog.loaded), key=lambda s: s.name)
     return tuple(
         Input(source.name, sha256(source.text.encode("utf-8", "surrogatepass")).hexdigest())
-        for source in (*_sources(project), *catalog)
+        for source in (*_files(project), *catalog)
     )
 
 
@@ -157,7 +164,7 @@ def _checked(project: Project) -> Checked:
         required = [one.result for one in made.judged if one.requirement.keyword == "require"]
         asked += sum(result.status != "skipped" for result in required)
         held += sum(result.status == "holds" for result in required)
-    return Checked(Report.of(found), asked, held, _sources(project), _inputs(project))
+    return Checked(Report.of(found), asked, held, _files(project), _inputs(project))
 
 
 def ask(

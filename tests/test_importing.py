@@ -19,12 +19,13 @@ from kvdsl.cli.application import main
 from kvdsl.importers.config import Refused
 from kvdsl.importers.declaration import Declaration, LayerPieces, Piece, text_of
 from kvdsl.importers.families import FAMILIES
-from kvdsl.importers.huggingface import Imported, imported
+from kvdsl.importers.huggingface import Imported
 from kvdsl.importers.kinds import RULES
 from kvdsl.importers.stacks import STACKS
 from kvdsl.planning.models import model_values
 from kvdsl.project.catalog import Catalog
 from kvdsl.project.loader import load_text
+from kvdsl.resolve.imported import proved as imported
 from kvdsl.resolve.resolver import Resolver
 from kvdsl.spec.model import Model
 
@@ -110,7 +111,8 @@ def test_layers_that_repeat_are_written_as_a_pattern() -> None:
 
 
 def test_a_draft_layer_is_counted_apart() -> None:
-    shape = {"q_lora_rank": None, "kv_lora_rank": 16, "qk_nope_head_dim": 8, "v_head_dim": 8,
+    shape = {"q_lora_rank": 8, "first_k_dense_replace": 1, "kv_lora_rank": 16,
+             "qk_nope_head_dim": 8, "v_head_dim": 8,
              "qk_rope_head_dim": 4, "n_routed_experts": 4, "num_experts_per_tok": 2,
              "moe_intermediate_size": 8, "n_shared_experts": 1}  # fmt: skip
     plain = imported(config(model_type="deepseek_v3", **shape), "m", "a test")

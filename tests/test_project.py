@@ -98,6 +98,9 @@ def test_a_file_imported_twice_is_read_once_and_shown_as_the_user_would_write_it
 def test_the_catalog_is_read_one_file_at_a_time() -> None:
     project = load_text("kvspec 1\nlet m = devices.h100_sxm.memory\n")
     assert Resolver(project).check() == ()
+    # A device names its links, and nothing else is read.
     assert [file.source.name for file in project.catalog.loaded] == [
-        "catalog/devices/h100_sxm.kvspec"
+        "catalog/devices/h100_sxm.kvspec",
+        "catalog/links/nvlink4.kvspec",
+        "catalog/links/pcie_5_x16.kvspec",
     ]

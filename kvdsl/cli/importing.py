@@ -37,24 +37,45 @@ def hf(console: Console, path: str, name: str | None, source: str | None) -> int
     """Read a Hugging Face config.json.
 
     The declaration goes to stdout. Keys that were used, ignored (and why) or assumed are told on
-    stderr. A folder stands for the config.json in it.
+    stderr. A folder stands for the config.json in it. With model.safetensors.index.json or
+    *.safetensors beside it, the tensors that these declare are checked against the count.
 
     \b
     kvdsl import hf Qwen3-32B/config.json > qwen3_32b.kvspec
     """
     from kvdsl.importers.config import Refused
-    from kvdsl.importers.huggingface import imported
+    from kvdsl.resolve.imported import proved
 
     text, title = _read(path)
     try:
-        found = imported(text, _name(text, path, name), source or f"config.json of {title}")
+        found = proved(text, _name(text, path, name), source or f"config.json of {title}")
     except Refused as refused:
         console.say(f"error: {safe(title)}: {safe(str(refused))}")
         return Exit.FINDINGS
     console.write(found.text)
     for line in _told(found, console.columns):
         console.say(line)
-    return Exit.FINE
+    return _checkpoint(console, path, found)
+
+
+def _checkpoint(console: Console, path: str, found: Imported) -> Exit:
+    """What the headers beside the config say: a mismatch is a finding."""
+    from kvdsl.planning.checkpoint import beside
+
+    place = Path(path)
+    folder = place if place.is_dir() else place.parent
+    compared = beside(found.text, found.name, folder) if path != STANDARD_INPUT else None
+    if compared is None:
+        return Exit.FINE
+    for note in compared.notes:
+        for line in _line("note", safe(note), console.columns):
+            console.say(line)
+    for mismatch in compared.mismatches:
+        for line in wrapped(f"error: checkpoint: {safe(mismatch)}", console.columns, "", "  "):
+            console.say(line)
+    if not compared.mismatches:
+        console.say("checked  the tensors beside it have the parameters that are counted")
+    return Exit.FINDINGS if compared.mismatches else Exit.FINE
 
 
 def _read(path: str) -> tuple[str, str]:

@@ -21,7 +21,7 @@ FORMAT = 1
 MOST_KEPT = 512
 """Results that are kept; the oldest half goes when there are more."""
 
-TALKS_OF_FILES = ("KV020", "KV021", "KV022")
+TALKS_OF_FILES = ("KV020", "KV021", "KV022", "KV079")
 """Codes of files that could not be read: what they say may change though no file did."""
 
 

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 from kvdsl import units
 from kvdsl.arithmetic import at_least, over, times
+from kvdsl.costs.mixers import MIXERS, kept_values
 from kvdsl.costs.origins import of_layout, of_model, of_workload
 from kvdsl.costs.weights import Exact, stored
 from kvdsl.formulas import Term, formula, total
@@ -239,12 +240,12 @@ def summed(
 
 def request_term(model: Model, part: CachePart, tokens: int, length: Term) -> Term:
     """Bytes of a request of so many tokens in one part, one copy."""
-    inputs = tuple(_head_term(model, c) for c in part.components)
     layers = of_model(model, "layers", part.layers)
     if part.state:
-        record = Term(f"bytes a layer in {part.name}", record_bytes(part), units.BYTES,
-                      inputs=inputs)  # fmt: skip
+        states = [_kept(model, part, component) for component in part.components]
+        record = total(f"bytes a layer in {part.name}", states)
         return bytes_of_states.derive(f"states in {part.name}", layers=layers, record=record)
+    inputs = tuple(_head_term(model, c) for c in part.components)
     record = Term(
         f"bytes a token and layer in {part.name}", record_bytes(part), _PER_TOKEN, inputs=inputs
     )
@@ -257,6 +258,33 @@ def request_term(model: Model, part: CachePart, tokens: int, length: Term) -> Te
     )
     return bytes_per_request.derive(
         f"a request in {part.name}", layers=layers, record=record, kept=kept
+    )
+
+
+@formula("values x bytes a value + their scales", units.BYTES)
+def state_bytes(values: int, bytes_a_value: Exact, scales: Exact) -> Exact:
+    return values * bytes_a_value + scales
+
+
+def _kept(model: Model, part: CachePart, component: Component) -> Term:
+    """What a layer keeps of a state, by the formula of its mixer."""
+    head, word = _head_term(model, component), component.name.replace("_", " ")
+    mixer = model.parts[part.name]
+    values = kept_values(model, mixer, component.name) if isinstance(mixer, MIXERS) else None
+    if values is None:
+        values = of_model(model, f"values of the {word}", component.values)
+    each, scales = head.inputs[1], head.inputs[2]
+    more = Term(
+        scales.label,
+        Fraction(scales.value) * component.heads,
+        units.BYTES,
+        basis=scales.basis,
+        span=scales.span,
+        source=scales.source,
+        note=scales.note,
+    )
+    return state_bytes.derive(
+        f"bytes of the {word}", values=values, bytes_a_value=each, scales=more
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kvdsl.formulas import Term
 from kvdsl.placement.subject import Subject
-from kvdsl.spec.model import Model
+from kvdsl.spec.model import Model, Part
 from kvdsl.units import NONE, Dimension, Value
 
 
@@ -36,6 +36,19 @@ def of_model(model: Model, label: str, value: Value, dimension: Dimension = NONE
         span=model.at,
         source=model.source,
         note=f"counted from {model.title}",
+    )
+
+
+def of_attribute(model: Model, part: Part, name: str) -> Term:
+    """An attribute of a part, at its own line."""
+    origin = part.origin(name)
+    return Term(
+        name.replace("_", " "),
+        getattr(part, name),
+        basis="catalog" if model.catalog else "spec",
+        span=model.at if origin is None else origin.span,
+        source=(origin.source if origin is not None else None) or model.source,
+        note=f"of {part.name} in {model.title}",
     )
 
 

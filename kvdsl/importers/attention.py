@@ -6,6 +6,7 @@ its job: which layer has which kind (kinds) or parts of fixed state (mixers).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from kvdsl.importers.config import Refused, Section
@@ -90,7 +91,22 @@ def gqa(
         values.append(("value", shape.value_word))
     values += limit
     values += extras(config, family)
+    more = beside(family, "attention", {"heads": shape.query * shape.width, "head": shape.width})
+    if family.qk_norm_bias and any(key == "qk_norm" for key, _ in values):
+        more += 2 * shape.width
+    if more:
+        values = [v for v in values if v[0] != "extra"] + [
+            (
+                "extra",
+                more + next((int(v) for k, v in values if k == "extra" and isinstance(v, int)), 0),
+            )
+        ]
     return Piece("attention", hint, "gqa", tuple(values))
+
+
+def beside(family: Family, sort: str, widths: Mapping[str, int]) -> int:
+    """Parameters of a part that no key tells, by the widths that it has."""
+    return sum(widths.get(width, 1) * times for kind, width, times in family.beside if kind == sort)
 
 
 def extras(config: Section, family: Family) -> Values:
@@ -102,7 +118,7 @@ def extras(config: Section, family: Family) -> Values:
     norm = _keyed(config, family.qk_norm_key, family.qk_norm)
     if norm != "none":
         values.append(("qk_norm", norm))
-    if config.flag("qk_layernorm"):
+    if not family.qk_norm_key.startswith("qk_layernorm:") and config.flag("qk_layernorm"):
         raise Refused("`qk_layernorm` has no faithful form here")
     gate = _gate(config, family)
     if gate != "none":
@@ -117,7 +133,10 @@ def _keyed(config: Section, rule: str, always: str) -> str:
     key, _, word = rule.partition(":")
     if not key:
         return always
-    return word if config.flag(key) else "none"
+    given = config.flag(key)
+    if given is None:
+        return always
+    return word if given else "none"
 
 
 def _gate(config: Section, family: Family) -> str:
@@ -189,19 +208,31 @@ def indexer(config: Section) -> Value | None:
 
 def latents(config: Section, family: Family, layers: int) -> list[Piece]:
     """The latent attention of each layer: with an indexer, or an earlier one's choice."""
+    own, shared = _latent_pair(config, family)
+    full = _choosers(config, layers) if own is not shared else [True] * layers
+    return [own if one else shared for one in full]
+
+
+def latent_behind(config: Section, family: Family, index: int) -> Piece:
+    """That of a draft layer behind the others, by the same rule; without one, with an indexer."""
+    own, shared = _latent_pair(config, family)
+    rule = _by_rule(config)
+    return own if rule is None or rule(index) else shared
+
+
+def _latent_pair(config: Section, family: Family) -> tuple[Piece, Piece]:
     block = indexer(config)
     if block is None:
-        return [mla(config, family)] * layers
-    own = mla(config, family, block)
-    shared = replace(mla(config, family, "shared"), hint="follower")
-    return [own if full else shared for full in _choosers(config, layers)]
+        plain = mla(config, family)
+        return plain, plain
+    return mla(config, family, block), replace(mla(config, family, "shared"), hint="follower")
 
 
 def _choosers(config: Section, layers: int) -> list[bool]:
     """Which layers have an indexer; without a rule, all."""
     config.raw("index_share_for_mtp_iteration")
     words = config.words("indexer_types", layers)
-    every, offset = config.count("index_topk_freq"), config.count("index_skip_topk_offset", least=0)
+    rule = _by_rule(config)
     if words is not None:
         if set(words) - {"full", "shared"}:
             raise Refused("`indexer_types` has a word that is neither full nor shared")
@@ -209,8 +240,12 @@ def _choosers(config: Section, layers: int) -> list[bool]:
     if config.has("index_topk_pattern"):
         raise Refused("`index_topk_pattern` has no faithful form here")
     config.raw("index_topk_pattern")
+    return [rule is None or rule(i) for i in range(layers)]
+
+
+def _by_rule(config: Section) -> Callable[[int], bool] | None:
+    """As the class fills its list: full where the layers behind the offset divide evenly."""
+    every, offset = config.count("index_topk_freq"), config.count("index_skip_topk_offset", least=0)
     if every is None:
-        return [True] * layers
-    # As the class fills its list: full where the layers behind the offset divide evenly.
-    start = offset or 0
-    return [max(i - start + 1, 0) % every == 0 for i in range(layers)]
+        return None
+    return lambda i: max(i - (offset or 0) + 1, 0) % every == 0

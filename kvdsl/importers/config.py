@@ -158,12 +158,21 @@ def shown(value: Any) -> str:
     return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 1] + "…"
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise Refused(f"`{twice[:60]}` stands twice in the file")
+    return found
+
+
 def parsed(text: str) -> Mapping[str, Any]:
     """The top object of a config. Raises Refused where the text is none."""
     if len(text) > MOST_TEXT:
         raise Refused("the file is too long to be a config")
     try:
-        found = json.loads(text)
+        found = json.loads(text, object_pairs_hook=_once)
     except RecursionError:
         raise Refused("the file is nested too deeply") from None
     except ValueError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
+from kvdsl.importers.attention import beside
 from kvdsl.importers.config import Refused, Section
 from kvdsl.importers.declaration import Piece, Value
 from kvdsl.importers.families import Family
@@ -37,19 +38,26 @@ def feed_forwards(config: Section, family: Family, layers: int, hidden: int) -> 
 def dense_piece(config: Section, family: Family, hidden: int, *, mixed: bool = False) -> Piece:
     width = config.count(*family.ffn_keys)
     if width is None and family.ffn_times is not None:
-        width = family.ffn_times * hidden
-        config.record.assume(
-            f"intermediate = {width}", f"{family.ffn_times} x hidden, by its class"
-        )
+        times = config.count("ffn_times") or family.ffn_times
+        width = times * hidden
+        config.record.assume(f"intermediate = {width}", f"{times} x hidden, by its class")
     if width is None:
         raise Refused(f"`{config.path}{family.ffn_keys[0]}` is missing")
-    return dense_of(width, family.feed_forward, bias=ffn_bias(config, family), mixed=mixed)
+    if family.ffn_halves:
+        width = max(width // 2, 1)
+    more = beside(family, "ffn", {"width": width})
+    bias = ffn_bias(config, family)
+    return dense_of(width, family.feed_forward, bias=bias, mixed=mixed, more=more)
 
 
-def dense_of(width: int, form: str, *, bias: bool = False, mixed: bool = False) -> Piece:
+def dense_of(
+    width: int, form: str, *, bias: bool = False, mixed: bool = False, more: int = 0
+) -> Piece:
     values: tuple[tuple[str, Value], ...] = (("intermediate", width),)
     if bias:
         values += (("bias", True),)
+    if more:
+        values += (("extra", more),)
     return Piece("ffn", "dense" if mixed else "mlp", form, values)
 
 
@@ -84,12 +92,20 @@ def moe(config: Section, family: Family, *, score_bias: bool | None = None) -> P
     if has_score_bias(config, family) if score_bias is None else score_bias:
         values.append(("score_bias", True))
     values += _groups(config, experts)
+    idle = config.count(family.router_also, least=0) if family.router_also else None
+    if idle:
+        scores = 1 if family.score_bias else 0
+        values.append(("extra", idle * (hidden_size(config) + scores)))
     latent = config.count("moe_latent_size", "routed_expert_hidden_size")
     if latent is not None:
         values.append(("latent", latent))
         if config.flag("latent_moe_use_norm"):
             values.append(("extra", latent))
     return Piece("ffn", "sparse", "moe", tuple(values))
+
+
+def hidden_size(config: Section) -> int:
+    return config.needed("hidden_size", "d_model")
 
 
 def _groups(config: Section, experts: int) -> list[tuple[str, Value]]:
@@ -148,6 +164,12 @@ def _width_gated(config: Section, width: int) -> list[tuple[str, Value]]:
     return [*values, ("shared_gate", True)] if values else []
 
 
+def _own_width(config: Section, width: int) -> list[tuple[str, Value]]:
+    own = config.needed("shared_intermediate_size")
+    values: list[tuple[str, Value]] = [("shared_experts", 1)]
+    return values if own == width else [*values, ("shared_intermediate", own)]
+
+
 def _one(config: Section, width: int) -> list[tuple[str, Value]]:  # noqa: ARG001
     return [("shared_experts", 1)]
 
@@ -163,6 +185,7 @@ SHARED: Mapping[str, Callable[[Section, int], list[tuple[str, Value]]]] = Mappin
         "count": _count,
         "width": _width,
         "width_gated": _width_gated,
+        "own_width": _own_width,
         "one": _one,
     }
 )
@@ -216,10 +239,33 @@ def _llama4(config: Section, layers: int) -> Sequence[bool]:
 
 def _period(config: Section, layers: int) -> Sequence[bool]:
     if config.count("num_experts") == 1:
+        for key in ("expert_layer_period", "expert_layer_offset", *ACTIVE):
+            config.raw(key)
         return [False] * layers
     every = config.needed("expert_layer_period")
     offset = config.needed("expert_layer_offset", least=0)
     return [i % every == offset for i in range(layers)]
+
+
+def _range(config: Section, layers: int) -> Sequence[bool]:
+    """From a first to a last layer; a last one of -1 is the last of the model."""
+    first = config.count("moe_layer_start_index", least=0)
+    last = config.count("moe_layer_end_index", least=-1)
+    every = config.count("moe_layer_interval") or 1
+    if first is None:
+        config.record.assume("experts from layer 1 on", "the class, without its key")
+        first = 1
+    end = layers - 1 if last is None or last < 0 else last
+    return [first <= i <= end and (i + 1) % every == 0 for i in range(layers)]
+
+
+def _if_any(config: Section, layers: int) -> Sequence[bool]:
+    """All layers, if there are experts at all."""
+    many = config.count(*EXPERTS, least=0)
+    if not many:
+        for key in (*ACTIVE, "intermediate_size"):
+            config.raw(key)
+    return [bool(many)] * layers
 
 
 def _freq(config: Section, layers: int) -> Sequence[bool]:  # noqa: ARG001
@@ -241,6 +287,8 @@ SPARSE: Mapping[str, Callable[[Section, int], Sequence[bool]]] = MappingProxyTyp
         "llama4": _llama4,
         "period": _period,
         "freq": _freq,
+        "range": _range,
+        "if_any": _if_any,
         "familiar": _familiar,
     }
 )

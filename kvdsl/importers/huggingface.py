@@ -2,7 +2,8 @@
 
 Comes in: the file's text, as untrusted as any. Goes out: spec text in canonical format, and what
 to tell: keys used, ignored and why, defaults assumed, warnings. Raises Refused where the config
-cannot be read faithfully. Not its job: files and streams (cli).
+cannot be read faithfully. Not its job: files and streams (cli), or whether the model adds up
+(resolve.imported).
 """
 
 from __future__ import annotations
@@ -12,16 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kvdsl.importers.class_names import ARCHITECTURES, NO_FORM, TIED_ABOVE
 from kvdsl.importers.config import Record, Refused, Section, parsed
 from kvdsl.importers.declaration import Declaration, LayerPieces, Length, Value, text_of
-from kvdsl.importers.families import (
-    ARCHITECTURES,
-    FAMILIES,
-    REASONS,
-    STRUCTURAL,
-    UNKNOWN,
-    Family,
-)
+from kvdsl.importers.drafts import drafts_of
+from kvdsl.importers.families import FAMILIES, UNKNOWN, Family
+from kvdsl.importers.keys import REASONS, STRUCTURAL
 from kvdsl.importers.quantization import recipe_lines
 from kvdsl.importers.stacks import layers_of
 from kvdsl.units import counted
@@ -32,7 +29,8 @@ TOWERS = ("vision_config", "audio_config", "image_config")
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """`text` is canonical; `ignored` says why of each key."""
+    """`text` is canonical; `ignored` says why of each key; `doubtful` are keys that nobody read
+    and that may change a size."""
 
     text: str
     name: str
@@ -41,6 +39,7 @@ class Imported:
     ignored: tuple[tuple[str, str], ...]
     assumed: tuple[tuple[str, str], ...]
     warnings: tuple[str, ...]
+    doubtful: tuple[str, ...] = ()
 
 
 def imported(text: str, name: str, source: str) -> Imported:
@@ -50,9 +49,9 @@ def imported(text: str, name: str, source: str) -> Imported:
     config = _text_section(top)
     kind, family = _family(top, config)
     config = _plain(config, family)
-    made = _proved(_declaration(top, config, family, name, kind, _quoted(source)))
+    made = _declaration(top, config, family, name, kind, _quoted(source))
     ignored = tuple(_ignored(top, record, family))
-    _judge_unread(ignored, record, family)
+    doubtful = _doubtful(ignored, record, family)
     return Imported(
         _canonical(text_of(made)),
         made.name,
@@ -61,6 +60,7 @@ def imported(text: str, name: str, source: str) -> Imported:
         tuple((key, why or "not known here") for key, why in ignored),
         tuple(record.assumed.items()),
         tuple(record.warnings),
+        doubtful,
     )
 
 
@@ -92,15 +92,20 @@ def _family(top: Section, config: Section) -> tuple[str, Family]:
     top.word("model_type")
     if kind is None:
         _, named = top.raw("architectures")
-        words = [w for w in named if isinstance(w, str)] if isinstance(named, list) else []
-        kind = next((ARCHITECTURES[w] for w in words if w in ARCHITECTURES), "")
-    for word in (kind, kind.removesuffix("_text"), f"{kind}_text", top.word("model_type") or ""):
+        said = [w for w in named if isinstance(w, str)] if isinstance(named, list) else []
+        kind = next((ARCHITECTURES[w] for w in said if w in ARCHITECTURES), "")
+    words = (kind, kind.removesuffix("_text"), f"{kind}_text", top.word("model_type") or "")
+    for word in words:
         if word in FAMILIES:
             return kind, FAMILIES[word]
-    said = f"`{kind[:60]}`" if kind else "without a model_type"
+        if word in NO_FORM:
+            raise Refused(f"a `{word}` cannot be read faithfully: {NO_FORM[word]}")
+    if config.flag("is_encoder_decoder") or top.flag("is_encoder_decoder"):
+        raise Refused("it is an encoder with a decoder, not a decoder alone")
+    shown = f"`{kind[:60]}`" if kind else "without a model_type"
     top.record.warn(
-        f"the config is of a class that is not known here ({said}): familiar keys are read as most "
-        "classes mean them"
+        f"the config is of a class that is not known here ({shown}): familiar keys are read as "
+        "most classes mean them"
     )
     return kind, UNKNOWN
 
@@ -108,16 +113,29 @@ def _family(top: Section, config: Section) -> tuple[str, Family]:
 def _plain(config: Section, family: Family) -> Section:
     """With the family's names for common keys, and its defaults, as the common keys."""
     values: dict[str, Any] = dict(config.values)
+    for key in family.needed:
+        if key not in values:
+            raise Refused(f"`{config.path}{key}` is missing, and its class has no rule")
     for other, common in family.aliases.items():
         if values.get(other) is not None and values.get(common) is None:
             values[common] = values[other]
         if other in values:
             config.record.used.setdefault(config.path + other)
+    for key in family.one_for_all:
+        if isinstance(values.get(key), list):
+            values[key] = _one_for_all(key, values[key])
     for key, value in family.defaults.items():
         if values.get(key) is None:
             values[key] = value
             config.record.assume(f"{key} = {value}", "what the class takes without the key")
     return Section(values, config.record, config.path)
+
+
+def _one_for_all(key: str, items: list[Any]) -> Any:
+    """The one value of a list with an item a layer. Raises Refused where layers differ."""
+    if not items or any(item != items[0] or type(item) is not type(items[0]) for item in items):
+        raise Refused(f"`{key}` differs by layer, which has no faithful form here")
+    return items[0]
 
 
 def _declaration(
@@ -148,7 +166,7 @@ def _declaration(
         (_doc(kind, layers),),
         tuple(values),
         layers,
-        _drafts(config, family, layers),
+        drafts_of(config, family, hidden, layers),
         recipe_lines(place, layers),
     )
 
@@ -167,9 +185,10 @@ def _tied(top: Section, config: Section, family: Family) -> bool:
     elif given is None:
         given = config.flag("tie_embedding")
     if given is None:
-        word = "true" if family.tied else "false"
+        above = TIED_ABOVE.get(top.word("model_type") or "") if nested else None
+        given = family.tied if above is None else above
+        word = "true" if given else "false"
         top.record.assume(f"tied_embeddings = {word}", "what the class takes without the key")
-        return family.tied
     return given
 
 
@@ -218,6 +237,8 @@ def _norms(config: Section, family: Family) -> Iterator[tuple[str, Value]]:
             count = config.count("num_ln_in_parallel_attn") or 2
         elif config.flag("parallel_attn") is not False:
             count = 1
+    elif family.norm_rule == "post":
+        count = 2 if config.flag("use_post_norm") is False else 4
     elif family.norm_rule == "parallel":
         count = 1 if config.flag("use_parallel_residual") else 2
     if count is not None and not family.norms_of_layers:
@@ -225,16 +246,6 @@ def _norms(config: Section, family: Family) -> Iterator[tuple[str, Value]]:
     removed = config.flag("_remove_final_layer_norm")
     if config.flag("do_layer_norm_before") is False or removed:
         yield "final_norm", False
-
-
-def _drafts(
-    config: Section, family: Family, layers: tuple[LayerPieces, ...]
-) -> tuple[LayerPieces, ...]:
-    """Draft layers, in the shape of the last layer, where the class makes them so."""
-    count = config.count("num_nextn_predict_layers", least=0)
-    if not count or family.stack != "blocks" or count > len(layers):
-        return ()
-    return (replace(layers[-1]),) * count
 
 
 # --- what was not read ----------------------------------------------------------------------------
@@ -271,46 +282,26 @@ def _says(top: Section, name: str) -> bool:
     return bool(value)
 
 
-def _judge_unread(ignored: tuple[tuple[str, str], ...], record: Record, family: Family) -> None:
+def _doubtful(
+    ignored: tuple[tuple[str, str], ...], record: Record, family: Family
+) -> tuple[str, ...]:
     """A key that nobody knows may change a size: of an unknown class it is refused."""
-    doubtful = [
+    doubtful = tuple(
         name
         for name, why in ignored
         if not why and re.fullmatch(STRUCTURAL, name.rpartition(".")[2])
-    ]
+    )
     if not doubtful:
-        return
+        return ()
     shown = ", ".join(f"`{name[:60]}`" for name in doubtful[:6])
     more = f" and {len(doubtful) - 6:,} more" if len(doubtful) > 6 else ""
     if family is UNKNOWN:
         raise Refused(f"its class is not known here, and {shown}{more} may change a size")
     record.warn(f"{shown}{more} may change a size, and was not read")
+    return doubtful
 
 
 # --- the text ------------------------------------------------------------------------------------
-
-
-def _proved(made: Declaration) -> Declaration:
-    """With a name that a file may declare. Raises Refused where the model does not add up."""
-    faults: list[str] = []
-    for name in (made.name, f"model_{made.name}"):
-        named = replace(made, name=name)
-        faults = _faults(named)
-        if not faults:
-            return named
-    raise Refused(f"the config does not add up: {faults[0]}")
-
-
-def _faults(made: Declaration) -> list[str]:
-    from kvdsl.diagnostics import Severity
-    from kvdsl.project.loader import load_text
-    from kvdsl.resolve.resolver import Resolver
-
-    resolver = Resolver(load_text(text_of(made), "<import>"))
-    every = list(resolver.check())
-    for name in resolver.declared("model"):
-        every.extend(resolver.declaration(name)[1])
-    return [each.headline for each in every if each.severity is Severity.ERROR]
 
 
 def _canonical(text: str) -> str:

@@ -16,6 +16,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
     {
         "full_attention": "full",
         "attention": "full",
+        "indexed_attention": "full",
         "sliding_attention": "window",
         "chunked_attention": "chunk",
         "linear_attention": "state",
@@ -26,11 +27,14 @@ WORDS: Mapping[str, str] = MappingProxyType(
 """Words of `layer_types`. Indexed and compressed kinds follow from keys of their own."""
 
 
+PATTERNS = ("sliding_window_pattern", "_sliding_window_pattern", "layer_switch")
+
+
 def kinds(config: Section, family: Family, layers: int) -> Sequence[str]:
     words = config.words("layer_types", layers)
     if words is not None:
         # What the words were made from was a rule for the class alone.
-        for key in ("sliding_window_pattern", "full_attention_interval", "interleave_moe_layer"):
+        for key in (*PATTERNS, "full_attention_interval", "attn_layer_indices"):
             config.raw(key)
         unknown = sorted(set(words) - set(WORDS))
         if unknown:
@@ -69,14 +73,15 @@ def _alternate(config: Section, family: Family, layers: int) -> Sequence[str]:
 def _pattern(default: int) -> Callable[[Section, Family, int], Sequence[str]]:
     def rule(config: Section, family: Family, layers: int) -> Sequence[str]:
         if not window(config, family):
-            config.raw("sliding_window_pattern")
+            for key in PATTERNS:
+                config.raw(key)
             return ["full"] * layers
-        _, given = config.raw("sliding_window_pattern", "layer_switch")
+        _, given = config.raw(*PATTERNS)
         if isinstance(given, str):
             if not given or set(given) - {"L", "G"}:
                 raise Refused("`sliding_window_pattern` has letters beside L and G")
             return ["window" if given[i % len(given)] == "L" else "full" for i in range(layers)]
-        every = config.count("sliding_window_pattern", "layer_switch")
+        every = config.count(*PATTERNS)
         if every is None:
             config.record.assume(f"every {default}th layer sees all", "the class's rule")
             every = default
@@ -102,7 +107,8 @@ def _attn_type_list(config: Section, family: Family, layers: int) -> Sequence[st
 
 def _llama4(config: Section, family: Family, layers: int) -> Sequence[str]:  # noqa: ARG001
     """Layers without rotary positions see all; without a list, every fourth."""
-    turned = config.counts("no_rope_layers", layers) or None
+    _, given = config.raw("no_rope_layers")
+    turned = config.counts("no_rope_layers", layers) if given != [] else None
     if turned is None:
         every = config.count("no_rope_layer_interval") or 4
         turned = [int((i + 1) % every != 0) for i in range(layers)]
@@ -133,6 +139,32 @@ def _kimi_linear(config: Section, family: Family, layers: int) -> Sequence[str]:
     ):
         raise Refused("`linear_attn_config` does not name each layer once")
     return ["state" if i in sets["kda_layers"] else "full" for i in range(1, layers + 1)]
+
+
+def _listed(config: Section, family: Family, layers: int) -> Sequence[str]:  # noqa: ARG001
+    """A list of the layers that attend; the others keep a state."""
+    _, given = config.raw("attn_layer_indices")
+    if given is not None and not isinstance(given, list):
+        raise Refused("`attn_layer_indices` is no list of layers")
+    return ["full" if i in (given or []) else "state" for i in range(layers)]
+
+
+def _gpt_neo(config: Section, family: Family, layers: int) -> Sequence[str]:
+    """`attention_types` is a list of patterns, each with how often it repeats."""
+    _, given = config.raw("attention_layers")
+    if not isinstance(given, list):
+        given = []
+        _, runs = config.raw("attention_types")
+        for run in runs if isinstance(runs, list) else []:
+            words, times = run if isinstance(run, list) and len(run) == 2 else ([], 0)
+            if not isinstance(words, list) or not isinstance(times, int) or times > layers:
+                raise Refused("`attention_types` is no list of patterns")
+            given += words * times
+    config.raw("attention_types")
+    if len(given) != layers or any(word not in ("global", "local") for word in given):
+        raise Refused("`attention_types` does not say of each layer whether it is global or local")
+    near = "window" if window(config, family) else "full"
+    return [near if word == "local" else "full" for word in given]
 
 
 def _marked(key: str, mark: str) -> Callable[[Section, Family, int], Sequence[str]]:
@@ -191,5 +223,7 @@ RULES: Mapping[str, Callable[[Section, Family, int], Sequence[str]]] = MappingPr
         "mllama": _full,
         "minimax_m3": _minimax_m3,
         "shared_every": _shared_every,
+        "listed": _listed,
+        "gpt_neo": _gpt_neo,
     }
 )

@@ -15,8 +15,10 @@ from typing import Any
 
 from kvdsl.importers.config import Refused, Section, count_of
 from kvdsl.importers.declaration import LayerPieces
+from kvdsl.importers.tensor_names import named
 
 MOST_PATTERNS = 20_000
+MOST_LISTED = 500_000
 Line = tuple[str, str]
 
 TENSORS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -48,6 +50,8 @@ def recipe_lines(config: Section, layers: Sequence[LayerPieces]) -> tuple[Line, 
     if found is None:
         return ()
     try:
+        if found.has("quantized_layers"):
+            return _listed(config, found, layers)
         form = _format(found)
         left = _exceptions(found)
     except Refused as refused:
@@ -62,6 +66,24 @@ def recipe_lines(config: Section, layers: Sequence[LayerPieces]) -> tuple[Line, 
             config.record.warn(
                 f"recipe: layers differ in the format of {module}; it stands as bf16 for all"
             )
+    return tuple(lines) if len(lines) > 1 else ()
+
+
+def _listed(config: Section, found: Section, layers: Sequence[LayerPieces]) -> tuple[Line, ...]:
+    """A format for each matrix, by its name: those of a module must agree."""
+    _, given = found.raw("quantized_layers")
+    forms: dict[str, set[str]] = {}
+    for name, value in list(given.items())[:MOST_LISTED] if isinstance(given, dict) else []:
+        word = value.get("quant_algo") if isinstance(value, dict) else None
+        module = named(f"{name}.weight", "", len(layers)).module
+        forms.setdefault(module, set()).add(MODELOPT.get(str(word), ""))
+    lines = [("default", "formats.bf16")]
+    for module in modules_of(layers):
+        kinds = forms.get(module, set())
+        if len(kinds) == 1 and "" not in kinds:
+            lines.append((module, next(iter(kinds))))
+        elif kinds:
+            config.record.warn(f"recipe: {module} has several formats; it stands as bf16")
     return tuple(lines) if len(lines) > 1 else ()
 
 
@@ -96,6 +118,8 @@ def _format(found: Section) -> str:
     match method:
         case "fp8":
             return _float8(found.raw("weight_block_size")[1])
+        case "fbgemm_fp8":
+            return "formats.fp8_row"
         case "mxfp4":
             return "formats.mxfp4"
         case "awq" | "gptq":
@@ -122,6 +146,8 @@ def _float8(block: Any) -> str:
 def _groups(bits: int, size: int, *, zero: bool) -> str:
     if (bits, size, zero) == (4, 128, True):
         return "formats.awq_int4"
+    if (bits, size, zero) == (4, 32, False):
+        return "formats.int4_group32"
     point = f"zero = {bits} bit; " if zero else ""
     return (
         f"{{ bits = {bits} bit; scale = 16 bit; {point}block = {size}; compute = bf16; "
@@ -153,12 +179,17 @@ def _compressed(found: Section) -> str:
     raise Refused(f"weights of {bits} bit, type {kind[:20]!r}, have no format here")
 
 
+MODELOPT: Mapping[str, str] = MappingProxyType(
+    {"NVFP4": "formats.nvfp4", "FP8": "formats.fp8", "MXFP8": "formats.mxfp8"}
+)
+
+
 def _modelopt(found: Section) -> str:
-    known = {"NVFP4": "formats.nvfp4", "FP8": "formats.fp8", "MXFP8": "formats.mxfp8"}
+    known = MODELOPT
     word = found.word("quant_algo")
     if word is None and found.has("config_groups"):
         return _compressed(found)
-    if word not in known:
+    if word is None or word not in known:
         raise Refused(f"`quant_algo` {str(word)[:40]!r} is not known here, or differs by layer")
     return known[word]
 

@@ -67,7 +67,7 @@ def _attentions(config: Section, family: Family, hidden: int, count: int) -> lis
 
 def _attention(config: Section, family: Family, hidden: int, word: str, query: int) -> Piece:
     if word == "state":
-        return mixers.mixer(config, family.linear, hidden)
+        return mixers.mixer(config, family, hidden)
     shape = attention.heads(config, family, hidden)
     if query:
         shape = replace(shape, query=query)
@@ -136,6 +136,29 @@ def _reader(
     if sides:
         kept.append(("bias", sides))
     return Piece("attention", hint, "shared", (*values, *kept))
+
+
+def _mixers(config: Section, family: Family, hidden: int) -> Sequence[LayerPieces]:
+    """One mixer with a state a layer, and nothing else."""
+    return [LayerPieces((mixers.mixer(config, family, hidden),))] * layer_count(config)
+
+
+def _parallel(config: Section, family: Family, hidden: int) -> Sequence[LayerPieces]:
+    """Attention and a mixer with a state read the same input."""
+    count = layer_count(config)
+    own = attention.gqa(config, family, attention.heads(config, family, hidden))
+    state = mixers.mixer(config, family, hidden)
+    wide = feed_forwards(config, family, count, hidden)
+    return [LayerPieces((own, state, piece)) for piece in wide]
+
+
+def _longcat(config: Section, family: Family, hidden: int) -> Sequence[LayerPieces]:
+    """A block is two layers, the first of which has experts beside its dense part."""
+    count = layer_count(config)
+    latent = attention.mla(config, family)
+    dense, experts = dense_piece(config, family, hidden, mixed=True), moe(config, family)
+    pair = [LayerPieces((latent, dense, experts), 2), LayerPieces((latent, dense), 2)]
+    return pair * count
 
 
 # --- stacks with a rule of their own --------------------------------------------------------------
@@ -252,9 +275,8 @@ def _nemotron_h(config: Section, family: Family, hidden: int) -> Sequence[LayerP
     """One mixer a layer, by a letter or a word: Mamba-2, attention, dense, experts."""
     _, text = config.raw("hybrid_override_pattern")
     _, listed = config.raw("layers_block_type")
-    letters = {"mamba": "M", "attention": "*", "mlp": "-", "moe": "E"}
     if isinstance(listed, list):
-        pattern = [letters.get(str(word), "?") for word in listed]
+        pattern = letters_of(listed)
     elif isinstance(text, str):
         pattern = list(text.replace("|", ""))
     else:
@@ -263,18 +285,39 @@ def _nemotron_h(config: Section, family: Family, hidden: int) -> Sequence[LayerP
     if given is not None and given != len(pattern):
         letters_given = counted(len(pattern), "letters")
         raise Refused(f"the pattern has {letters_given} for {counted(given, 'layers')}")
-    if not pattern or len(pattern) > MOST_LAYERS or set(pattern) - set(letters.values()):
+    config.raw("intermediate_size")  # of dense layers, where there are any
+    return lettered(config, family, hidden, "".join(pattern))
+
+
+LETTERS = "M*-E"
+MIXER_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "mamba": "M",
+        "linear_attention": "M",
+        "attention": "*",
+        "full_attention": "*",
+        "mlp": "-",
+        "moe": "E",
+    }
+)
+
+
+def letters_of(words: Sequence[Any]) -> list[str]:
+    return [MIXER_WORDS.get(str(word), "?") for word in words]
+
+
+def lettered(config: Section, family: Family, hidden: int, pattern: str) -> Sequence[LayerPieces]:
+    if not pattern or len(pattern) > MOST_LAYERS or set(pattern) - set(LETTERS):
         raise Refused("the pattern of layers has a letter that is not known here")
     plain = replace(family, feed_forward="plain", expert_gated=False, shared="count",
                     expert_keys=("moe_intermediate_size",), score_bias=True)  # fmt: skip
     makers: Mapping[str, Callable[[], Piece]] = {
-        "M": lambda: mixers.mamba2(config),
+        "M": lambda: mixers.mixer(config, replace(family, linear="mamba2"), hidden),
         "*": lambda: attention.gqa(config, family, attention.heads(config, family, hidden)),
         "-": lambda: dense_piece(config, plain, hidden),
         "E": lambda: moe(config, plain),
     }
     made = {letter: makers[letter]() for letter in dict.fromkeys(pattern)}
-    config.raw("intermediate_size")  # of dense layers, where there are any
     return [LayerPieces((made[letter],)) for letter in pattern]
 
 
@@ -327,22 +370,28 @@ def _deepseek_v4(config: Section, family: Family, hidden: int) -> Sequence[Layer
     if ratios is None:
         raise Refused("`compress_ratios` is missing")
     hashed = config.count("num_hash_layers", least=0) or 0
-    copies = config.needed("hc_mult")
-    mixes = (2 + copies) * copies
     table = config.needed("vocab_size") * config.needed("num_experts_per_tok")
-    looked = moe(config, family, score_bias=False)
-    scored = moe(config, family, score_bias=has_score_bias(config, family))
-    named = replace(looked, hint="hashed")
-    parts = {ratio: _compressed(config, family, ratio) for ratio in dict.fromkeys(ratios)}
-    connection = 2 * (mixes * copies * hidden + mixes + 3)
+    looked = replace(moe(config, family, score_bias=False), hint="hashed")
+    made = {ratio: compressed_layer(config, family, hidden, ratio) for ratio in ratios}
     return [
-        LayerPieces(
-            (parts[ratio], named if i < hashed else scored),
-            None,
-            connection + (table if i < hashed else 0),
+        made[ratio]
+        if i >= hashed
+        else replace(
+            made[ratio],
+            pieces=(made[ratio].pieces[0], looked),
+            extra=made[ratio].extra + table,
         )
         for i, ratio in enumerate(ratios)
     ]
+
+
+def compressed_layer(config: Section, family: Family, hidden: int, ratio: int) -> LayerPieces:
+    """A layer that scores its experts, with its part of the hyper-connections."""
+    copies = config.needed(family.copies_key)
+    mixes = (2 + copies) * copies
+    connection = 2 * (mixes * copies * hidden + mixes + 3)
+    scored = moe(config, family, score_bias=has_score_bias(config, family))
+    return LayerPieces((_compressed(config, family, ratio), scored), None, connection)
 
 
 CLOSE_RUN = 4
@@ -378,6 +427,9 @@ def _compressed(config: Section, family: Family, ratio: int) -> Piece:
 STACKS: Mapping[str, Callable[[Section, Family, int], Sequence[LayerPieces]]] = MappingProxyType(
     {
         "blocks": _blocks,
+        "mixers": _mixers,
+        "parallel": _parallel,
+        "longcat": _longcat,
         "mllama": _mllama,
         "gemma4": _gemma4,
         "lfm2": _lfm2,

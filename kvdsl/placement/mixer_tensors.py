@@ -81,21 +81,26 @@ def _lightning(model: Model, name: str, part: Lightning) -> Iterator[Tensor]:
 def _mamba1(model: Model, name: str, part: Mamba1) -> Iterator[Tensor]:
     hidden, inner = model.hidden, part.inner
     yield _matrix(name, "in", 2 * inner, hidden, inner)
-    yield _matrix(name, "conv", inner, part.conv + 1, inner)
+    yield _matrix(name, "conv", inner, part.conv + part.conv_bias, inner)
     yield _matrix(name, "x", part.dt_rank + 2 * part.state, inner, inner)
     yield _matrix(name, "dt", inner, part.dt_rank + 1, inner)
     yield _matrix(name, "decay", inner, part.state + 1, inner)
     yield _matrix(name, "o", hidden, inner, inner)
+    if part.bias:
+        yield _small(name, "bias", 2 * inner + hidden)
 
 
 def _mamba2(model: Model, name: str, part: Mamba2) -> Iterator[Tensor]:
     hidden, heads, inner = model.hidden, part.heads, part.heads * part.head_dim
     mixed = inner + 2 * part.groups * part.state
     yield _matrix(name, "in", inner + mixed + heads, hidden, heads)
-    yield _matrix(name, "conv", mixed, part.conv + 1, heads)
+    yield _matrix(name, "conv", mixed, part.conv + part.conv_bias, heads)
     yield _small(name, "decay", 3 * heads)
-    yield _small(name, "norm", inner)
+    if part.norm:
+        yield _small(name, "norm", inner)
     yield _matrix(name, "o", hidden, inner, heads)
+    if part.bias:
+        yield _small(name, "bias", inner + mixed + heads + hidden)
 
 
 def _short_conv(model: Model, name: str, part: ShortConv) -> Iterator[Tensor]:
@@ -103,3 +108,5 @@ def _short_conv(model: Model, name: str, part: ShortConv) -> Iterator[Tensor]:
     yield _matrix(name, "in", 3 * width, hidden, width)
     yield _matrix(name, "conv", width, part.conv, width)
     yield _matrix(name, "o", hidden, width, width)
+    if part.bias:
+        yield _small(name, "bias", 4 * width + hidden)

@@ -17,7 +17,18 @@ from kvdsl.placement.attention_tensors import attention
 from kvdsl.placement.feed_forward_tensors import feed_forward
 from kvdsl.placement.mixer_tensors import mixer
 from kvdsl.placement.tensor import Tensor, gathered, vector
-from kvdsl.spec.model import AnyPart, Gated, Gqa, Layer, Mla, Model, Moe, Plain, SharedCache
+from kvdsl.spec.model import (
+    AnyPart,
+    Gated,
+    Gqa,
+    Layer,
+    Mla,
+    Model,
+    Moe,
+    Plain,
+    SharedCache,
+    runs_of,
+)
 
 
 def tensors(model: Model) -> tuple[Tensor, ...]:
@@ -29,6 +40,25 @@ def tensors(model: Model) -> tuple[Tensor, ...]:
         found.extend(replace(t, runs=((first, count),)) for t in made)
         first += count
     return gathered(found)
+
+
+def draft_tensors(model: Model) -> tuple[Tensor, ...]:
+    """Tensors of the draft layers: each has the projection of two hidden states to one and three
+    norms more. Embedding and head are the model's own. All are counted in `mtp`; a matrix of the
+    layer itself keeps its module, whose format it has.
+
+    Source: DeepSeek-V3 technical report, arXiv 2412.19437, section 2.2.
+    """
+    found: list[Tensor] = []
+    for run in model.mtp:
+        for count, layer in runs_of((run,)):
+            made = [
+                *_layer(model, layer),
+                Tensor("mtp", "", "join", model.hidden, 2 * model.hidden, "width", model.hidden),
+                replace(vector("mtp", "", "norms", model.hidden), count=3),
+            ]
+            found.extend(replace(t, runs=((0, count),), group="mtp") for t in made)
+    return tuple(found)
 
 
 def active(model: Model, tensor: Tensor) -> int:

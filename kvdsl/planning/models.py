@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kvdsl import units
-from kvdsl.costs import cache, weights
+from kvdsl.costs import cache, parameters, weights
 from kvdsl.costs.origins import fixed
 from kvdsl.formulas import Term
 from kvdsl.placement.cache import CachePart, cache_parts
-from kvdsl.placement.tensors import tensors
+from kvdsl.placement.tensors import draft_tensors, tensors
 from kvdsl.planning.subjects import DEFAULT_ACTIVATIONS
 from kvdsl.spec.formats import Recipe, RecipeLine
 from kvdsl.spec.model import Model
@@ -20,10 +20,11 @@ DEFAULT_LENGTH = 4096
 def model_values(model: Model, length: int | None = None) -> dict[str, Term]:
     """`parameters` in all and by module, `active_parameters`, `kv` and `state` values."""
     logical = tensors(model)
-    found = {
-        name.removeprefix("model."): term
-        for name, term in weights.parameter_terms(model, logical).items()
-    }
+    active = weights.parameter_terms(model, logical)["model.active_parameters"]
+    found = {**parameters.parameter_terms(model, logical), "active_parameters": active}
+    drafts = draft_tensors(model)
+    if drafts:
+        found["parameters.mtp"] = parameters.draft_term(model, drafts)
     recipe = Recipe(lines=(RecipeLine(format=DEFAULT_ACTIVATIONS),))
     tokens = length if length is not None else DEFAULT_LENGTH
     note = "the length asked" if length is not None else "a length where none is asked"

@@ -1,4 +1,4 @@
-"""One loaded file: its tree, what was wrong with its text, and the files that it imports.
+"""One loaded file: its tree, what was wrong with its text, and the files that it names.
 
 Comes in: a text under a name. Goes out: a `Loaded`. Not its job: finding the text.
 """
@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kvdsl.diagnostics import Diagnostic
+from kvdsl.project.configs import ConfigRead
 from kvdsl.project.messages import Unreadable
 from kvdsl.project.reading import Refusal
-from kvdsl.source import SourceFile
+from kvdsl.source import SourceFile, Span
 from kvdsl.syntax.nodes import Import, Module
 
 
@@ -30,6 +31,7 @@ class Loaded:
     module: Module
     diagnostics: tuple[Diagnostic, ...] = ()
     imports: Mapping[str, Imported] = field(default_factory=dict)
+    configs: Mapping[Span, ConfigRead] = field(default_factory=dict)
 
     @property
     def source(self) -> SourceFile:

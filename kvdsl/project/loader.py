@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from kvdsl.diagnostics import Diagnostic
 from kvdsl.project.catalog import Catalog
+from kvdsl.project.configs import configs_of
 from kvdsl.project.files import Imported, Loaded, parsed, unreadable
 from kvdsl.project.messages import BadImport, ImportCycle, UnnamedImport
 from kvdsl.project.reading import Refusal, read, read_standard_input
@@ -98,7 +99,9 @@ class _Loading:
                 found.append(_unnamed(node, name))
             elif name not in imports:  # the second of a pair is the resolver's to report
                 imports[name] = Imported(node, loaded)
-        return replace(file, imports=imports, diagnostics=(*file.diagnostics, *found))
+        configs = configs_of(file.module, folder, shown, self._tree)
+        diagnostics = (*file.diagnostics, *found)
+        return replace(file, imports=imports, configs=configs, diagnostics=diagnostics)
 
     def _imported(
         self, node: Import, folder: Path, shown: PurePosixPath, chain: tuple[Path, ...]

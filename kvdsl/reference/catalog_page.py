@@ -16,7 +16,7 @@ from kvdsl.reference.markdown import code, document, table
 from kvdsl.resolve.resolver import Resolver
 from kvdsl.spec.declaration import Block, Declaration
 from kvdsl.spec.engine import Engine
-from kvdsl.spec.formats import Format, Recipe
+from kvdsl.spec.formats import Format, Recipe, RecipeLine
 from kvdsl.spec.hardware import (
     Cluster,
     Device,
@@ -196,7 +196,12 @@ def _format(entry: Declaration) -> Row:
 
 def _recipe(entry: Declaration) -> Row:
     assert isinstance(entry, Recipe)
-    return (", ".join(f"{line.name} {_short(line.format)}" for line in entry.lines),)
+    return (", ".join(f"{_line(line)} {_short(line.format)}" for line in entry.lines),)
+
+
+def _line(line: RecipeLine) -> str:
+    runs = (str(a) if a == b else f"{a}..{b}" for a, b in line.layers)
+    return f"layers[{', '.join(runs)}]" if line.layers else line.name
 
 
 def _tier(entry: Declaration) -> Row:

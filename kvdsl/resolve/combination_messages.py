@@ -32,7 +32,7 @@ CODES: tuple[tuple[str, str, str], ...] = (
     ("KV076", "incomplete-shape", "A shape lacks the sizes that it needs."),
     ("KV077", "inconsistent-part", "Attributes of a model's part contradict each other."),
     ("KV078", "listed-twice", "A fleet or list names one thing twice."),
-    ("KV079", "config-not-read", "A model refers to a config.json, which is not read yet."),
+    ("KV079", "config-not-read", "A model names a config.json that cannot be read faithfully."),
 )
 
 
@@ -241,8 +241,9 @@ class ListedTwice(Message):
 @dataclass(frozen=True)
 class ConfigNotRead(Message):
     code: ClassVar[str] = "KV079"
-    headline: ClassVar[str] = "`config` is not read by this version of kvdsl"
-    helps: ClassVar[tuple[str, ...]] = (
-        "write the model's attributes here; docs/catalog.md lists models to extend",
-    )
+    headline: ClassVar[str] = "cannot read the config `{path}`: {reason}"
+    helps: ClassVar[tuple[str, ...]] = ("{way_out}",)
     span: Span
+    path: str
+    reason: str
+    way_out: str | None = "`kvdsl import hf` tells which keys were used, and why others were not"

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from kvdsl.diagnostics import Diagnostic, Label, Message
 from kvdsl.project.catalog import Catalog
+from kvdsl.project.configs import ConfigRead
 from kvdsl.project.files import Loaded
 from kvdsl.resolve.blocks import Raw
 from kvdsl.resolve.names import Bound, Declared, FileNames, Scope
@@ -53,6 +54,9 @@ class Context(Protocol):
 
     def build(self, kind: str, raw: Raw, owner: str) -> Declaration | None:
         """The typed spec of a block of that kind."""
+
+    def config(self, at: Span) -> ConfigRead | None:
+        """The config that a file names at a place."""
 
     def remember(self, expr: Expr, scope: Scope) -> None:
         """That an expression which leaves the resolver (a sweep's) means something in a scope."""

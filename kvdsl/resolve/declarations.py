@@ -17,9 +17,11 @@ from typing import Generic, TypeVar
 
 from kvdsl.diagnostics import Diagnostic, Label, Message
 from kvdsl.project.catalog import Catalog
+from kvdsl.project.configs import ConfigRead
 from kvdsl.project.files import Loaded
 from kvdsl.resolve.blocks import Raw, merged, read_block
 from kvdsl.resolve.building import abstract, build_block, finished, gathered
+from kvdsl.resolve.configs import over_config
 from kvdsl.resolve.context import DECLARATION, EXTENDS, LET, Context
 from kvdsl.resolve.deployments import build_deployment, build_fleet, build_policy
 from kvdsl.resolve.expressions import evaluate
@@ -168,6 +170,9 @@ class Declarations:
         """Names of every file that was asked so far."""
         return tuple(self._files.values())
 
+    def config(self, at: Span) -> ConfigRead | None:
+        return next((f.configs[at] for f, _ in self._files if at in f.configs), None)
+
     def evaluate(self, expr: Expr, scope: Scope) -> Value | None:
         return evaluate(self, expr, scope)
 
@@ -227,7 +232,10 @@ class Declarations:
             base = self._parent(declared, node.extends)
         if base is None:
             return None
-        return merged(base.without("abstract"), own, self.found)
+        base = base.without("abstract")
+        if declared.kind == "model":
+            base = over_config(self, base, own, declared.scope)
+        return merged(base, own, self.found)
 
     def _parent(self, declared: Declared, path: Path) -> Raw | None:
         value = self.evaluate(path, declared.scope)

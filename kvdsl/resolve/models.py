@@ -12,10 +12,10 @@ from kvdsl.resolve.blocks import PART, Body, Entry, Raw, Verbatim, path_key, sco
 from kvdsl.resolve.building import finished, gathered, origin_of, read
 from kvdsl.resolve.combination_messages import (
     BadStack,
-    ConfigNotRead,
     InconsistentPart,
     UnknownPart,
 )
+from kvdsl.resolve.configs import with_config
 from kvdsl.resolve.context import BLOCK, Context
 from kvdsl.resolve.expressions import MOST_COUNT
 from kvdsl.resolve.foreign_names import FORM_NAMES
@@ -42,16 +42,16 @@ MOST_LAYERS = 1_000
 
 
 def build_model(context: Context, raw: Raw, owner: str) -> Model | None:
+    whole = with_config(context, raw)
+    raw = raw if whole is None else whole
     parts = {key: entry for key, entry in raw.entries.items() if key.startswith(f"{PART} ")}
     towers = {key: entry for key, entry in raw.entries.items() if key.startswith("tower ")}
     stacks = {key: raw.entries[key] for key in ("stack", "mtp") if key in raw.entries}
     elsewhere = (*parts, *towers, *stacks)
-    if "config" in raw.entries:
+    if whole is None:  # told, and what it would have said is not missing
         elsewhere += ("hidden", "vocab", "stack")
     gatherings = gathered(context, Model, raw, owner, elsewhere)
-    if "config" in raw.entries:
-        context.tell(ConfigNotRead(raw.entries["config"].span))
-        gatherings.sound = False
+    gatherings.sound &= whole is not None
 
     names = {key.removeprefix(f"{PART} "): entry.sort for key, entry in parts.items()}
     built: dict[str, Block | tuple[Run, ...] | None] = {}

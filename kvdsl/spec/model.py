@@ -162,6 +162,8 @@ class Mamba1(Part):
     state: Positive = Field(description="values of state an inner channel")
     conv: Positive = Field(description="width of the kernel")
     dt_rank: Positive = Field(description="rank of the step")
+    bias: Yes = Field(default=False, description="biases of the projections in and out")
+    conv_bias: Yes = Field(default=True, description="a bias a channel of the convolution")
 
 
 class Mamba2(Part):
@@ -171,12 +173,16 @@ class Mamba2(Part):
     groups: Positive = Field(description="groups that share their keys and queries")
     state: Positive = Field(description="values of state a channel")
     conv: Positive = Field(description="width of the kernel")
+    norm: Yes = Field(default=True, description="a norm before the projection out")
+    bias: Yes = Field(default=False, description="biases of the projections in and out")
+    conv_bias: Yes = Field(default=True, description="a bias a channel of the convolution")
 
 
 class ShortConv(Part):
     form: Literal["short_conv"] = "short_conv"
     width: Positive = Field(description="channels")
     conv: Positive = Field(description="width of the kernel")
+    bias: Yes = Field(default=False, description="biases of the projections and the convolution")
 
 
 class Gated(Part):
@@ -326,7 +332,12 @@ class Model(Declaration):
 
     def sequence(self) -> Iterator[tuple[int, Layer]]:
         """Runs of equal neighbours in the order of the stack: (how many, layer)."""
-        yield from _merged(_flat(self.stack))
+        yield from runs_of(self.stack)
+
+
+def runs_of(runs: tuple[Run, ...]) -> Iterator[tuple[int, Layer]]:
+    """Runs of equal neighbours in the order of a stack: (how many, layer)."""
+    yield from _merged(_flat(runs))
 
 
 def _flat(runs: tuple[Run, ...]) -> Iterator[tuple[int, Layer]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from tests.known.published import PUBLISHED, SEEDS
+from tests.known.test_class_counts import CLASSES, ROWS
 from tests.known.test_hardware import DEVICES, LINKS, NODES, TIERS
-from tests.known.test_hf_configs import CACHES, PARAMETERS
+from tests.known.test_hf_configs import CACHES, DIFFERENT, PARAMETERS
 from tests.known.test_hf_configs import WAITING as UNCOUNTED
 from tests.known.test_parameters import COUNTED
 from tests.known.test_seed_cases import ANSWERS
@@ -71,12 +72,30 @@ def readme() -> str:
             f"{len(TIERS)} tiers; none left out",
         ),
         (
+            "`data/class_counts.jsonl`: transformers, from configs of classes that no published "
+            "config here has",
+            "`test_class_counts.py`",
+            f"{len(ROWS)} totals of {len(CLASSES)} classes",
+        ),
+        (
             "the two worked deployments of `specs/examples`",
             "`test_worked_examples.py`",
             "every figure of their comments and of the capacity tables",
         ),
     )
-    return HEAD + "".join(f"| {a} | {b} | {c} |\n" for a, b, c in rows) + WAYS + cases() + waits()
+    return (
+        HEAD
+        + "".join(f"| {a} | {b} | {c} |\n" for a, b, c in rows)
+        + WAYS
+        + cases()
+        + waits()
+        + differences()
+    )
+
+
+def differences() -> str:
+    lines = [f"- {name}: {reason}.\n" for name, reason in DIFFERENT.items()]
+    return "".join(["\n## Totals that differ from what is published elsewhere\n\n", *lines])
 
 
 def cases() -> str:
