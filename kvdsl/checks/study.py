@@ -145,8 +145,7 @@ def attention_bytes(study: Study) -> Quantity:
     for stage in study.placed.stages:
         for shard in stage.shards:
             if shard.tensor.module == "attention":
-                first = max(stage.first, shard.tensor.first)
-                stored += tensor_bytes(study.subject, shard.tensor, shard.layers, first)
+                stored += tensor_bytes(study.subject, shard.tensor, shard.depths)
     return Quantity(tidy(stored), BYTES)
 
 

@@ -12,6 +12,7 @@ from math import lcm
 
 from kvdsl.placement.cache import CachePart, cache_parts
 from kvdsl.placement.degrees import Degrees
+from kvdsl.placement.depths import ONE, Depths, kinds_of_layer
 from kvdsl.placement.exchanges import Exchange, Group, exchanges
 from kvdsl.placement.meshes import Mesh, meshes, place
 from kvdsl.placement.shares import CacheShard, Shard, cache_shard, shard
@@ -20,6 +21,7 @@ from kvdsl.placement.tensor import Tensor
 from kvdsl.placement.tensors import tensors
 from kvdsl.placement.topology import Reach
 from kvdsl.spec.hardware import Device
+from kvdsl.spec.model import Layer
 
 SAMPLED_REPLICAS = 4096
 """Replicas walked one by one on hardware that does not repeat."""
@@ -95,8 +97,9 @@ def build(subject: Subject) -> Placement:
     replicas = list(_replica_classes(subject))
     classes = _rank_classes(subject, replicas)
     found: list[Exchange] = []
+    kinds = kinds_of_layer(model)
     for stage in stages:
-        layers = _part_layers(subject, stage)
+        layers = _part_layers(kinds, stage)
         found.extend(exchanges(model, degrees, subject.engine, stage.number, layers))
     axes = {(e.axis, e.stage) for e in found} | {("attention.tp", s.number) for s in stages}
     groups = _groups(subject, replicas, sorted(axes))
@@ -135,38 +138,33 @@ def _stages(
         last = number == degrees.pp - 1
         held = []
         for tensor in logical:
-            count = _overlap(tensor.first, tensor.layers, first, layers)
-            if tensor.place != "layer":
-                count = int(number == 0 if tensor.place == "first" else last)
-            if count:
-                held.append(shard(tensor, count, degrees, subject.engine))
+            if tensor.place == "layer":
+                here = tensor.depths.within(first, layers)
+                if here.count:
+                    held.append(shard(tensor, here, degrees, subject.engine))
+            elif number == 0 if tensor.place == "first" else last:
+                held.append(shard(tensor, ONE, degrees, subject.engine))
             tied = subject.model.tied_embeddings and tensor.name == "tokens"
             if tied and last and degrees.pp > 1:
                 # The head is the embedding: with several stages both ends keep one.
                 copy = replace(tensor, module="head", place="last")
-                held.append(shard(copy, 1, degrees, subject.engine))
+                held.append(shard(copy, ONE, degrees, subject.engine))
         cached = tuple(
             cache_shard(part, count, degrees)
             for part in parts
-            if (count := _overlap(part.first, part.layers, first, layers))
+            if (count := part.depths.within(first, layers).count)
         )
         yield Stage(number, first, layers, tuple(held), cached)
         first += layers
 
 
-def _overlap(first: int, layers: int, start: int, length: int) -> int:
-    return max(0, min(first + layers, start + length) - max(first, start))
-
-
-def _part_layers(subject: Subject, stage: Stage) -> dict[str, int]:
+def _part_layers(kinds: tuple[tuple[Layer, Depths], ...], stage: Stage) -> dict[str, int]:
     """How many layers of a stage have each part."""
     found: dict[str, int] = {}
-    first = 0
-    for count, layer in subject.model.sequence():
-        here = _overlap(first, count, stage.first, stage.layers)
+    for layer, depths in kinds:
+        here = depths.within(stage.first, stage.layers).count
         for name in layer.parts if here else ():
             found[name] = found.get(name, 0) + here
-        first += count
     return found
 
 

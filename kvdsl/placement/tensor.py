@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kvdsl.placement.depths import ONE, Depths
+
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """`count` equal matrices (or vectors: one row) in each of `layers` layers from `first` on.
+    """`count` equal matrices (or vectors: one row) in each of the layers at `depths`.
 
     `module` is a word of the recipes; `cut` the dimension that is placed: query_heads, kv_heads,
     latent_projection, width, experts, vocabulary, norm, router; `atoms` how many it has.
@@ -25,13 +27,16 @@ class Tensor:
     cut: str
     atoms: int
     count: int = 1
-    first: int = 0
-    layers: int = 1
+    depths: Depths = ONE
     place: str = "layer"
     """`layer`, or `first` and `last` for what belongs to the first or last stage."""
     group: str = ""
     """The group that counts it where that is not its module: `extra` for what stands beside the
     modules, `attention` for a mixer that a checkpoint stores as one."""
+
+    @property
+    def layers(self) -> int:
+        return self.depths.count
 
     @property
     def parameters(self) -> int:

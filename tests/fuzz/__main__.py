@@ -32,15 +32,13 @@ def main() -> int:
     until = None if given.seconds is None else started + given.seconds
     figures = Figures()
     try:
-        parts = run_in_parallel(
-            given.seed, given.runs, given.first, until, given.jobs, given.keep
-        )
+        parts = run_in_parallel(given.seed, given.runs, given.first, until, given.jobs, given.keep)
         for part in parts:
             figures.add(part)
             if time.monotonic() - told > TOLD_EVERY:
                 told = time.monotonic()
-                broke = f", {len(figures.broke)} faults" if figures.broke else ""
-                print(f"{figures.texts:,} texts{broke}", file=sys.stderr, flush=True)
+                faults = f", {len(figures.broke)} faults" if figures.broke else ""
+                print(f"{figures.texts:,} texts{faults}", file=sys.stderr, flush=True)
     except RuntimeError as lost:
         print(lost, file=sys.stderr)
         return 1

@@ -7,7 +7,8 @@ from random import Random
 import pytest
 
 from kvdsl.pipeline import compile_text
-from tests.fuzz.campaign import MOST_MEMORY, corpus, run, texts, united
+from tests.fuzz.campaign import MOST_MEMORY, corpus, run, texts
+from tests.fuzz.figures import Class, Figures, table, united
 from tests.fuzz.growth import KINDS, steps
 from tests.fuzz.specs import spec
 
@@ -19,7 +20,7 @@ def test_no_text_breaks_kvdsl(first: int) -> None:
     figures = run(seed=1, runs=100, first=first)
     told = "\n".join(f"text {b.number}: {b.trace}\n{b.text}" for b in figures.broke.values())
     assert not figures.broke, told
-    assert figures.runs == 100
+    assert figures.texts == 100
     assert figures.memory < MOST_MEMORY
 
 
@@ -38,8 +39,26 @@ def test_many_of_the_drawn_specs_are_planned() -> None:
 def test_figures_of_several_processes_are_added_up() -> None:
     parts = [run(seed=2, runs=5, first=first) for first in (0, 5)]
     whole = united(parts)
-    assert whole.runs == sum(whole.outcomes.values()) == 10
+    ended = [whole.steps[step] for step in ("diagnosed", "clean", "broke kvdsl")]
+    assert whole.texts == sum(ended) == 10
     assert whole.characters == sum(len(text) for _, text in texts(2, 0, 10, corpus()))
+    assert sum(each.texts for each in whole.classes.values()) == 10
+
+
+@pytest.mark.parametrize("exponent", [1, 2])
+def test_growth_is_the_exponent_of_time_over_size(exponent: int) -> None:
+    classes = {n: Class(10, 10 * 2**n, 10 * (2**n) ** exponent * 1e-6) for n in range(8, 14)}
+    assert Figures(classes=classes).growth == pytest.approx(exponent)
+    assert Figures(classes={10: Class(10, 10_000, 1.0)}).growth is None
+
+
+def test_a_table_tells_what_became_of_the_texts() -> None:
+    figures = Figures()
+    figures.walked("kvspec 1\n", ["clean", "planned"], check=0.001, whole=0.25)
+    told = table(figures, 0.5)
+    assert "texts                    1   9 characters" in told
+    assert "  planned                1   100.0%" in told
+    assert "slowest text        0.25 s   of 9 characters, all its steps" in told
 
 
 @pytest.mark.parametrize("kind", KINDS)
