@@ -22,6 +22,7 @@ from random import Random
 from tests.fuzz.figures import Broke, Figures
 from tests.fuzz.growth import KINDS
 from tests.fuzz.mutations import mutated
+from tests.fuzz.pieces import layout_alone, piece, small
 from tests.fuzz.specs import spec
 from tests.fuzz.trial import LIMIT, Overtime, limited, steps_of, walked
 
@@ -30,6 +31,9 @@ MOST_MEMORY = 3 * 2**30
 
 SHARE = 250
 """Texts that a process takes at a time."""
+
+DRAWN = (spec, small, small, piece, piece, piece, piece, layout_alone)
+"""How a text is drawn; the cheaper the text, the more often."""
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -51,15 +55,15 @@ def texts(seed: int, first: int, runs: int, base: Sequence[str]) -> Iterator[tup
 
 
 def _drawn(random: Random, base: Sequence[str]) -> str:
-    """Half are drawn, a quarter drawn and damaged, a quarter real and damaged; a few are long."""
+    """A quarter real and damaged, the others drawn, whole or in pieces, every third of them
+    damaged; a few are long."""
     way = random.random()
-    if way < 0.5:
-        return spec(random)
-    if way < 0.75:
-        return mutated(random, spec(random))
-    if way < 0.999:
+    if way < 0.0005:
+        return KINDS[random.choice(tuple(KINDS))](random.randrange(1_000))
+    if way < 0.25:
         return mutated(random, random.choice(base))
-    return KINDS[random.choice(tuple(KINDS))](random.randrange(1_000))
+    text = random.choice(DRAWN)(random)
+    return mutated(random, text) if random.random() < 0.33 else text
 
 
 def run(seed: int, runs: int, first: int = 0, until: float | None = None) -> Figures:
