@@ -34,21 +34,26 @@ def main() -> int:
     try:
         parts = run_in_parallel(given.seed, given.runs, given.first, until, given.jobs, given.keep)
         for part in parts:
+            for place in part.broke.keys() - figures.broke.keys():
+                _say(f"{place}: text {part.broke[place].number}")
             figures.add(part)
+            _keep(figures, given.keep)
             if time.monotonic() - told > TOLD_EVERY:
                 told = time.monotonic()
-                faults = f", {len(figures.broke)} faults" if figures.broke else ""
-                print(f"{figures.texts:,} texts{faults}", file=sys.stderr, flush=True)
+                _say(f"{figures.texts:,} texts")
     except RuntimeError as lost:
-        print(lost, file=sys.stderr)
+        _say(str(lost))
         return 1
     finally:
-        _keep(figures, given.keep)
         print(f"seed {given.seed}, from text {given.first:,}")
         print(table(figures, time.monotonic() - started), end="")
     for place, broke in sorted(figures.broke.items()):
         print(f"\n{place}: text {broke.number}, {len(broke.text):,} characters\n{broke.trace}")
     return 1 if figures.broke else 0
+
+
+def _say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
 
 
 def _keep(figures: Figures, folder: Path) -> None:

@@ -32,7 +32,7 @@ MOST_MEMORY = 3 * 2**30
 SHARE = 250
 """Texts that a process takes at a time."""
 
-DRAWN = (spec, small, small, piece, piece, piece, piece, layout_alone)
+DRAWN = (spec, small, small, *[piece] * 16, *[layout_alone] * 6)
 """How a text is drawn; the cheaper the text, the more often."""
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -68,13 +68,13 @@ EVERY = Steps()
 
 
 def steps_of(number: int) -> Steps:
-    """Every second text is formatted; 3 of 8 are planned, if they are sound, and one of those is
-    rendered too; one in 32 reads the catalog anew."""
+    """Every eighth text is formatted; every fourth is planned, if it is sound, and half of those
+    are rendered too. One in 64 reads the catalog anew."""
     return Steps(
-        formatted=number % 2 == 0,
-        planned=number % 8 in (1, 4, 6),
+        formatted=number % 8 == 0,
+        planned=number % 4 == 1,
         rendered=number % 8 == 1,
-        fresh=number % 32 == 1,
+        fresh=number % 64 == 1,
     )
 
 
@@ -142,6 +142,7 @@ def _plan(project: Project, way: Way, steps: Steps) -> None:
     way.steps.append("planned")
     if steps.rendered:
         report_html(compilation.plans, "0")
+        draw_derivations(compilation.plans)
         draw_graphs(project)
         way.steps.append("rendered")
 
@@ -160,9 +161,13 @@ def draw_plans(plans: tuple[Plan, ...]) -> None:
         plan_text(plan, 80, PLAIN)
         for table in tables(plan):
             as_markdown(table)
+        add_up(plan)
+
+
+def draw_derivations(plans: tuple[Plan, ...]) -> None:
+    for plan in plans:
         for name, term in plan.values.items():
             derivation_text(name, term, 80, PLAIN)
-        add_up(plan)
 
 
 def draw_graphs(project: Project) -> None:
