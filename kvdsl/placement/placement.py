@@ -29,9 +29,11 @@ SAMPLED_REPLICAS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A run of layers, and what each of its ranks holds."""
+    """A run of layers, and what each of its ranks holds. `like` is the first stage whose ranks
+    hold the same, maybe itself: what depends on shares alone is computed there."""
 
     number: int
+    like: int
     first: int
     layers: int
     shards: tuple[Shard, ...]
@@ -79,13 +81,21 @@ class Placement:
     def idle(self) -> int:
         return self.subject.topology.devices - self.used
 
-    def groups_of(self, axis: str, stage: int) -> tuple[Group, ...]:
-        return tuple(g for g in self.groups if g.axis == axis and g.stage == stage)
+    def paces(self) -> dict[tuple[str, int], Group]:
+        """By axis and stage, the group that reaches farthest: it sets the pace."""
+        found: dict[tuple[str, int], Group] = {}
+        for group in self.groups:
+            known = found.get((group.axis, group.stage))
+            if known is None or _farther(group, known):
+                found[group.axis, group.stage] = group
+        return found
 
     def widest(self, axis: str, stage: int) -> Group | None:
-        """The group of an axis that reaches farthest: it sets the pace."""
-        found = self.groups_of(axis, stage)
-        return max(found, key=lambda g: (not g.reach.fast, g.reach.nodes), default=None)
+        return self.paces().get((axis, stage))
+
+
+def _farther(one: Group, other: Group) -> bool:
+    return (not one.reach.fast, one.reach.nodes) > (not other.reach.fast, other.reach.nodes)
 
 
 def build(subject: Subject) -> Placement:
@@ -134,6 +144,7 @@ def _stages(
     subject: Subject, logical: tuple[Tensor, ...], parts: tuple[CachePart, ...]
 ) -> Iterator[Stage]:
     degrees, first = subject.degrees, 0
+    known: dict[tuple[object, ...], int] = {}
     for number, layers in enumerate(stage_layers(subject)):
         last = number == degrees.pp - 1
         held = []
@@ -154,8 +165,17 @@ def _stages(
             for part in parts
             if (count := part.depths.within(first, layers).count)
         )
-        yield Stage(number, first, layers, tuple(held), cached)
+        same = tuple(_content(subject, share) for share in held)
+        kept = tuple((id(share.part), share.layers) for share in cached)
+        like = known.setdefault((same, kept), number)
+        yield Stage(number, like, first, layers, tuple(held), cached)
         first += layers
+
+
+def _content(subject: Subject, share: Shard) -> tuple[object, ...]:
+    """What a rank has of a tensor: in which layers matters only to a recipe that names some."""
+    where = share.depths.runs if subject.weights.layer_cuts else share.layers
+    return id(share.tensor), share.tensor.module, where
 
 
 def _part_layers(kinds: tuple[tuple[Layer, Depths], ...], stage: Stage) -> dict[str, int]:

@@ -24,10 +24,13 @@ from tests.fuzz.growth import KINDS
 from tests.fuzz.mutations import mutated
 from tests.fuzz.pieces import layout_alone, piece, small
 from tests.fuzz.specs import spec
-from tests.fuzz.trial import LIMIT, Overtime, limited, steps_of, walked
+from tests.fuzz.trial import Overtime, limited, steps_of, walked
 
 MOST_MEMORY = 3 * 2**30
 """Bytes of address space that a process may take."""
+
+GIVEN_UP = 300.0
+"""Seconds after which a process that no alarm reaches is ended, with a trace of where it hung."""
 
 SHARE = 250
 """Texts that a process takes at a time."""
@@ -105,7 +108,7 @@ class _Now:
     def say(cls, number: int) -> None:
         if cls.file is not None:
             os.pwrite(cls.file, f"{number:<12}".encode(), 0)
-            faulthandler.dump_traceback_later(3 * LIMIT, exit=True)
+            faulthandler.dump_traceback_later(GIVEN_UP, exit=True)
 
 
 def _begin(folder: Path) -> None:
@@ -133,7 +136,7 @@ def peak() -> int:
 
 
 def _tried(figures: Figures, number: int, text: str) -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     try:
         with limited():
             way = walked(text, steps_of(number))
@@ -146,4 +149,4 @@ def _tried(figures: Figures, number: int, text: str) -> None:
         trace = "".join(traceback.format_exception(fault))
         figures.broken(Broke(number, place, text, trace))
     else:
-        figures.walked(text, way.steps, way.seconds, time.perf_counter() - begun)
+        figures.walked(text, way.steps, way.seconds, time.process_time() - begun)
