@@ -9,7 +9,7 @@ import pytest
 from kvdsl.pipeline import compile_text
 from tests.fuzz.campaign import MOST_MEMORY, corpus, run, texts
 from tests.fuzz.figures import Class, Figures, table, united
-from tests.fuzz.growth import KINDS, steps
+from tests.fuzz.growth import DEPLOYED, KINDS, deployed, planning_steps, steps
 from tests.fuzz.specs import spec
 
 SHARES = tuple(range(0, 600, 100))
@@ -68,3 +68,26 @@ def test_time_is_linear_in_the_text(kind: str) -> None:
     steps(make(10))  # what is read once for all texts
     some, twice = steps(make(400)), steps(make(800))
     assert twice < 2.3 * some, f"{some:,} calls for a text, {twice:,} for one twice as long"
+
+
+@pytest.mark.parametrize("kind", DEPLOYED)
+def test_a_plan_is_linear_in_what_is_deployed(kind: str) -> None:
+    make = DEPLOYED[kind]
+    planning_steps(make(2))
+    some, twice = planning_steps(make(20)), planning_steps(make(40))
+    assert twice < 2.3 * some, f"{some:,} calls for 20, {twice:,} for 40"
+
+
+def test_a_pattern_costs_what_its_layers_do_however_often_it_comes() -> None:
+    pattern = "{many} x pattern {{ layer {{ a; f }}; layer {{ b; f }} }}"
+    planning_steps(deployed(pattern.format(many=4)))
+    some, many = (planning_steps(deployed(pattern.format(many=n))) for n in (4, 400))
+    assert many < 1.3 * some, f"{some:,} calls for 8 layers, {many:,} for 800"
+
+
+def test_a_rate_is_solved_in_a_few_steps() -> None:
+    given = planning_steps(
+        deployed(workload="prompt = 1 ktok; output = 1 ktok; concurrency = 9 req")
+    )
+    asked = planning_steps(deployed(workload="prompt = 1 ktok; output = 1 ktok; rate = 1 req/s"))
+    assert asked < 2 * given, f"{given:,} calls where the number is given, {asked:,} for a rate"
