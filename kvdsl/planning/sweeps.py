@@ -62,7 +62,7 @@ def _text(expr: Expr) -> str:
 def _values(
     resolver: Resolver, name: str, changes: Sequence[Change], names: Sequence[str]
 ) -> tuple[Quantity | None, ...]:
-    deployment, _ = resolver.deployment(name, changes)
+    deployment = resolver.variant(name, changes)
     if deployment is None:
         return (None,) * len(names)
     found = outcome(deployment)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from kvdsl.diagnostics import Diagnostic, Report
 from kvdsl.project.loader import Project
+from kvdsl.resolve.blocks import Raw
 from kvdsl.resolve.changes import Change, changed
 from kvdsl.resolve.declarations import Declarations
 from kvdsl.resolve.lookup import find
@@ -68,6 +69,15 @@ class Resolver:
         answer = self._all.collected(lambda: self._deployment(name, changes))
         return answer.result, self._with_files(answer.found)
 
+    def variant(self, name: str, changes: Sequence[Change]) -> Deployment | None:
+        """A point of a deployment's sweep: the deployment with these changes and no sweep, which
+        would be read once for each of its own points."""
+        declared = self._all.collected(lambda: self._found(name)).result
+        if declared is None or declared.kind != "deployment":
+            return None
+        spec = self._all.collected(lambda: self._varied(declared, changes)).result
+        return spec if isinstance(spec, Deployment) else None
+
     # --- the work behind each question ---------------------------------------------------------
 
     def _with_files(self, found: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
@@ -115,11 +125,22 @@ class Resolver:
         return spec if isinstance(spec, Deployment) else None
 
     def _changed(self, declared: Declared, changes: Sequence[Change]) -> Declaration | None:
+        raw = self._raw(declared, changes)
+        return None if raw is None else self._all.titled(declared, raw)
+
+    def _varied(self, declared: Declared, changes: Sequence[Change]) -> Declaration | None:
+        raw = self._raw(declared, changes)
+        if raw is None:
+            return None
+        sweeps = [key for key in raw.entries if key == "sweep" or key.startswith("sweep ")]
+        return self._all.titled(declared, raw.without(*sweeps))
+
+    def _raw(self, declared: Declared, changes: Sequence[Change]) -> Raw | None:
         raw = self._all.raw(declared, declared.span)
         for change in changes:
             if raw is not None:
                 raw = changed(self._all, raw, change, self._scope_of)
-        return None if raw is None else self._all.titled(declared, raw)
+        return raw
 
     def _scope_of(self, source: SourceFile) -> Scope:
         """What names in a text mean: those of its file, or of the main file for a flag's text."""
@@ -149,7 +170,7 @@ class Resolver:
         for sweep in spec.sweeps:
             for axis in sweep.axes:
                 for value in axis.values:
-                    self._changed(declared, (Change(axis.path, value),))
+                    self._varied(declared, (Change(axis.path, value),))
 
 
 def _abstract(body: Block) -> bool:

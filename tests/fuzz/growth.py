@@ -112,6 +112,8 @@ DEPLOYED: dict[str, Callable[[int], str]] = {
     ),
 }
 
+KINDS["points of a sweep"] = DEPLOYED["points of a sweep"]
+
 
 def steps(text: str) -> int:
     """Calls of Python functions while a text is checked and its findings are drawn."""
