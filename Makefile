@@ -25,7 +25,7 @@ fmt: ## format, and mend what lint can mend
 bench: ## time compile, search and render side by side
 	@bash .ci/venv dev && $(BIN)/python -m benchmarks
 
-fuzz: ## try 100,000 random and damaged specs on every command; RUNS=1000 tries fewer
+fuzz: ## try 100,000 random and damaged specs; RUNS=1000 tries fewer, SEED=2 tries others
 	@bash .ci/venv dev && $(BIN)/python -m tests.fuzz --runs $${RUNS:-100000} --seed $${SEED:-1}
 
 wheel: ## build dist/kvdsl-*.whl and the source archive

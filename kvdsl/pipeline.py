@@ -54,16 +54,19 @@ class Answer:
 def compile_path(path: str, changes: Sequence[Change] = (), only: str | None = None) -> Compilation:
     """Compiles a file (`-` is the standard input). `only` names one deployment; `changes` are
     overrides from outside."""
-    return _compiled(load(path), changes, only)
+    return compiled(load(path), changes, only)
 
 
 def compile_text(
     text: str, name: str = "<text>", changes: Sequence[Change] = (), only: str | None = None
 ) -> Compilation:
-    return _compiled(load_text(text, name), changes, only)
+    return compiled(load_text(text, name), changes, only)
 
 
-def _compiled(project: Project, changes: Sequence[Change], only: str | None) -> Compilation:
+def compiled(
+    project: Project, changes: Sequence[Change] = (), only: str | None = None
+) -> Compilation:
+    """Compiles what was loaded: for a caller that keeps files between runs."""
     # A check makes no plan: what only plans need is imported here.
     from kvdsl.planning.build import build
     from kvdsl.planning.sweeps import sweeps
@@ -144,14 +147,15 @@ class Checked:
 
 def check_path(path: str) -> Checked:
     """What `check` tells: no comparison, charts or pictures are made."""
-    return _checked(load(path))
+    return checked(load(path))
 
 
 def check_text(text: str, name: str = "<text>") -> Checked:
-    return _checked(load_text(text, name))
+    return checked(load_text(text, name))
 
 
-def _checked(project: Project) -> Checked:
+def checked(project: Project) -> Checked:
+    """Checks what was loaded: for a caller that keeps files between runs."""
     resolver = Resolver(project)
     found = _read(resolver)
     asked = held = 0

@@ -11,7 +11,7 @@ import pytest
 from kvdsl.diagnostics import Severity
 from kvdsl.pipeline import Compilation, compile_text
 from kvdsl.render.html import report_html
-from tests.fuzz.trial import draw_findings, draw_graphs, draw_plans, limited
+from tests.fuzz.trial import draw_findings, draw_graphs, draw_plans, limited, loaded
 from tests.silly import CASES
 
 
@@ -22,7 +22,7 @@ def compiled(text: str) -> Compilation:
         draw_plans(compilation.plans)
         if compilation.plans:
             report_html(compilation.plans, "0")
-        draw_graphs(text)
+        draw_graphs(loaded(text))
     return compilation
 
 

@@ -145,7 +145,7 @@ def attention_bytes(study: Study) -> Quantity:
     for stage in study.placed.stages:
         for shard in stage.shards:
             if shard.tensor.module == "attention":
-                stored += tensor_bytes(study.subject, shard.tensor, stage.first, stage.layers)
+                stored += tensor_bytes(study.subject, shard.tensor, shard.depths)
     return Quantity(tidy(stored), BYTES)
 
 

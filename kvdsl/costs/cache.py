@@ -185,13 +185,20 @@ def _atom_term(model: Model, component: Component, atoms: int) -> Term:
     )
 
 
-def stage_token_term(placement: Placement, stage: Stage) -> Term:
-    """Bytes of a token on a rank of a stage, windows not yet full."""
+def stage_token_terms(placement: Placement) -> tuple[Term, ...]:
+    """Bytes of a token on a rank, windows not yet full, by stage number."""
     subject = placement.subject
-    shares = [s for s in stage.cache if s.part.growth in ("token", "window")]
-    label = f"KV bytes a token on a rank of stage {stage.number}"
-    terms = [shard_term(subject, share) for share in shares]
-    return total(label, terms) if terms else of_model(subject.model, label, 0, _PER_TOKEN)
+    found: list[Term] = []
+    for stage in placement.stages:
+        label = f"KV bytes a token on a rank of stage {stage.number}"
+        if stage.like != stage.number:
+            found.append(found[stage.like].named(label))
+            continue
+        shares = [s for s in stage.cache if s.part.growth in ("token", "window")]
+        terms = [shard_term(subject, share) for share in shares]
+        none = of_model(subject.model, label, 0, _PER_TOKEN)
+        found.append(total(label, terms) if terms else none)
+    return tuple(found)
 
 
 def rank_record(share: CacheShard) -> Fraction:
@@ -215,6 +222,15 @@ def request_on_rank(stage: Stage, tokens: Exact, page: int = 1, *, states: bool 
             kept = -(-kept // page) * page
         found += rank_record(share) * share.layers * kept
     return found
+
+
+def requests_on_ranks(placement: Placement, tokens: Exact) -> tuple[Fraction, ...]:
+    """`request_on_rank` by stage number."""
+    found: list[Fraction] = []
+    for stage in placement.stages:
+        own = stage.like == stage.number
+        found.append(request_on_rank(stage, tokens) if own else found[stage.like])
+    return tuple(found)
 
 
 def request_terms(placement: Placement, tokens: int) -> dict[str, Term]:
@@ -318,7 +334,7 @@ def copies_term(placement: Placement) -> Term:
         "copies of each byte of cache",
         on_devices=Term(
             "bytes a token on the devices of one holder", on_devices, units.BYTES_PER_TOKEN,
-            inputs=tuple(stage_token_term(placement, stage) for stage in placement.stages),
+            inputs=stage_token_terms(placement),
             note=f"{counted(ranks, 'ranks')} in each of {counted(len(placement.stages), 'stages')}",
         ),
         one_copy=Term("bytes a token, one copy", one, units.BYTES_PER_TOKEN,

@@ -99,8 +99,9 @@ def costs(
     """Every exchange of a pass in which each DP rank brings `tokens` tokens, `sampled` of them to
     the head."""
     found = []
+    paces = placement.paces()
     for exchange in placement.exchanges:
-        group = placement.widest(exchange.axis, exchange.stage)
+        group = paces.get((exchange.axis, exchange.stage))
         if group is not None and group.size > 1:
             own = sampled if exchange.module == "head" else tokens
             found.append(_cost(placement, exchange, group, own, what))

@@ -15,11 +15,12 @@ from kvdsl.arithmetic import rate
 from kvdsl.costs import cache, collectives, passes
 from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.load import Load
-from kvdsl.costs.memory import Ledger, leaf
+from kvdsl.costs.memory import Ledger
 from kvdsl.costs.origins import fixed
 from kvdsl.costs.passes import RankTime
 from kvdsl.formulas import Term, formula, greatest, total
 from kvdsl.placement.placement import Placement
+from kvdsl.spec.hardware import Device
 from kvdsl.units import TIME, TOKEN_RATE, tidy
 
 Number = int | Fraction | float
@@ -41,7 +42,8 @@ def decode(placement: Placement, books: tuple[Ledger, ...], load: Load) -> Decod
     carried = passes.decode_carried(placement, load.batch, load.context)
     times = passes.rank_times(placement, books, carried)
     exchanged = collectives.costs(placement, carried.tokens, carried.sampled, "decode step")
-    stages = [passes.slowest(times, stage.number) for stage in placement.stages]
+    slow = passes.slowest(times)
+    stages = [slow[stage.number] for stage in placement.stages]
     sent = [cost.all for cost in exchanged]
     collective = (
         total("collectives", sent)
@@ -80,24 +82,31 @@ def _over(
     pick: Callable[[RankTime], Term],
 ) -> Term:
     """The sum over stages of the slowest rank's."""
-    stages = []
-    for stage in placement.stages:
-        here = [pick(t) for t in times if t.ledger.rank.stage == stage.number]
-        stages.append(greatest(f"{label} in stage {stage.number}", here))
+    here: dict[int, list[Term]] = {}
+    for each in times:
+        here.setdefault(each.ledger.rank.stage, []).append(pick(each))
+    stages = [
+        greatest(f"{label} in stage {stage.number}", here[stage.number])
+        for stage in placement.stages
+    ]
     return stages[0].named(label) if len(stages) == 1 else total(label, stages)
 
 
 def _mean_read(placement: Placement, books: tuple[Ledger, ...], load: Load) -> Term:
     """The mean over ranks: the mean number of requests, and of tokens on a cp rank."""
     micro = Fraction(int(load.micro_batches.value))
+    sizes = cache.requests_on_ranks(placement, Fraction(load.context.value))
+    tokens = cache.stage_token_terms(placement)
+    kinds: dict[int, list[Device]] = {}
+    for book in books:
+        kinds.setdefault(book.rank.stage, []).append(book.rank.device)
     stages = []
     for stage in placement.stages:
-        size = cache.request_on_rank(stage, Fraction(load.context.value))
         each = Term(
             f"cache of a request on a rank of stage {stage.number}",
-            size,
+            sizes[stage.number],
             units.BYTES,
-            inputs=(load.context, cache.stage_token_term(placement, stage)),
+            inputs=(load.context, tokens[stage.number]),
             note="tokens x bytes a token on a rank",
         )
         requests = Term(
@@ -111,16 +120,9 @@ def _mean_read(placement: Placement, books: tuple[Ledger, ...], load: Load) -> T
             passes.read_time.derive(
                 f"mean cache read in stage {stage.number}",
                 size=read,
-                bandwidth=leaf(
-                    book.rank.device,
-                    "bandwidth",
-                    f"memory bandwidth of {book.rank.device.title}",
-                    book.rank.device.bandwidth,
-                    units.BYTE_RATE,
-                ),
+                bandwidth=passes.bandwidth_of(device),
             )
-            for book in books
-            if book.rank.stage == stage.number
+            for device in kinds[stage.number]
         ]
         stages.append(greatest(f"mean cache read in stage {stage.number}", here))
     return total("cache read, mean over ranks", stages)

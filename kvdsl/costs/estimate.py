@@ -21,9 +21,6 @@ from kvdsl.placement.placement import Placement, build
 from kvdsl.placement.subject import Subject
 from kvdsl.spec.workload import Workload
 
-SEARCH_STEPS = 64
-"""Doublings and halvings in the search for the requests in flight that a rate means."""
-
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -138,12 +135,17 @@ def _solved(
         )
         return ceil(flying)
 
-    low, high = 0, 1
-    while high < limit and high < needed(high):
-        low, high = high, min(high * 2, limit)
+    # The answer is above `low` and at most `high`. More in flight never need fewer, so what a
+    # count needs bounds the answer from its own side: from below if it is more than the count.
+    low, high, count, halve = 0, limit, 1, True
     while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if middle >= needed(middle) else (middle, high)
+        wanted = needed(count)
+        if wanted > count:
+            low = min(wanted, high) - 1
+        else:
+            high = max(wanted, low + 1)
+        count = (low + high) // 2 if halve else low + 1
+        halve = not halve
     # Where even a full cache cannot serve the rate, what it asks is more than fits, and queues.
     high = max(high, needed(high)) if high == limit else high
     note = "solved from the rate by Little's law"

@@ -77,10 +77,12 @@ class Ledger:
 def ledgers(placement: Placement) -> tuple[Ledger, ...]:
     subject = placement.subject
     found = []
-    modules = {s.number: weights.module_terms(placement, s) for s in placement.stages}
-    tokens = {s.number: cache.stage_token_term(placement, s) for s in placement.stages}
+    modules = {
+        s.number: weights.module_terms(placement, s) for s in placement.stages if s.like == s.number
+    }
+    tokens = cache.stage_token_terms(placement)
     for rank in placement.classes:
-        parts = tuple(modules[rank.stage].items())
+        parts = tuple(modules[placement.stages[rank.stage].like].items())
         held = (
             total("weights on the device", [t for _, t in parts])
             if parts

@@ -101,34 +101,63 @@ def _sum(label: str, terms: list[Term]) -> Term:
 def rank_times(
     placement: Placement, books: tuple[Ledger, ...], carried: Carried
 ) -> tuple[RankTime, ...]:
-    stages = {stage.number: stage for stage in placement.stages}
-    return tuple(_rank_time(placement, stages[b.rank.stage], b, carried) for b in books)
+    """Of every rank class. What the cache does not decide is the same in stages that are alike."""
+    known: dict[tuple[int, int], _Products] = {}
+    found = []
+    for book in books:
+        stage, device = placement.stages[book.rank.stage], book.rank.device
+        key = (stage.like, id(device))
+        if key not in known:
+            known[key] = _products(placement, stage, book, carried)
+        made = known[key]
+        read = read_time.derive(
+            "cache read", size=carried.cache_bytes[stage.number], bandwidth=bandwidth_of(device)
+        )
+        kv = greatest("attention over the cache", [read, made.attention])
+        found.append(RankTime(book, made.reads, made.works, read, made.attention, made.modules, kv))
+    return tuple(found)
 
 
-def slowest(times: tuple[RankTime, ...], stage: int) -> RankTime:
-    return max((t for t in times if t.ledger.rank.stage == stage), key=lambda t: t.time.value)
+def slowest(times: tuple[RankTime, ...]) -> dict[int, RankTime]:
+    """The rank class that sets the pace, by stage number."""
+    found: dict[int, tuple[float, RankTime]] = {}
+    for each in times:
+        stage, taken = each.ledger.rank.stage, float(each.time.value)
+        if stage not in found or taken > found[stage][0]:
+            found[stage] = (taken, each)
+    return {stage: each for stage, (_, each) in found.items()}
 
 
-def _rank_time(placement: Placement, stage: Stage, book: Ledger, carried: Carried) -> RankTime:
+@dataclass(frozen=True, slots=True)
+class _Products:
+    """A pass's time on a rank but for the cache: as the fields of RankTime."""
+
+    reads: tuple[tuple[str, Term], ...]
+    works: tuple[tuple[str, Term], ...]
+    attention: Term
+    modules: tuple[tuple[str, Term], ...]
+
+
+def bandwidth_of(device: Device) -> Term:
+    return leaf(device, "bandwidth", f"memory bandwidth of {device.title}",
+                device.bandwidth, units.BYTE_RATE)  # fmt: skip
+
+
+def _products(placement: Placement, stage: Stage, book: Ledger, carried: Carried) -> _Products:
     device = book.rank.device
-    bandwidth = leaf(device, "bandwidth", f"memory bandwidth of {device.title}",
-                     device.bandwidth, units.BYTE_RATE)  # fmt: skip
+    bandwidth = bandwidth_of(device)
     reads = [
         (m, read_time.derive(f"{m.replace('_', ' ')} read", size=t, bandwidth=bandwidth))
         for m, t in book.modules
     ]
     works = _works(placement, stage, device, carried)
-    read = read_time.derive(
-        "cache read", size=carried.cache_bytes[stage.number], bandwidth=bandwidth
-    )
     attention = _attention_time(placement, stage, device, carried)
     computed = dict(works)
     modules = [
         (m, greatest(m.replace("_", " "), [t, computed[m]]) if m in computed else t)
         for m, t in reads
     ]
-    kv = greatest("attention over the cache", [read, attention])
-    return RankTime(book, tuple(reads), tuple(works), read, attention, tuple(modules), kv)
+    return _Products(tuple(reads), tuple(works), attention, tuple(modules))
 
 
 # --- arithmetic --------------------------------------------------------------------------------
@@ -268,14 +297,15 @@ def step_bytes(placement: Placement, requests: Term, context: Term) -> tuple[Ter
         ranks=of_layout(placement.subject, "ranks of the sequence", a.cp),
         run=of_layout(placement.subject, "run of tokens", a.interleave),
     )
+    # request_on_rank gives the mean over cp ranks; the fullest holds its run of tokens.
+    sizes = cache.requests_on_ranks(placement, Fraction(kept.value) * a.cp)
+    tokens = cache.stage_token_terms(placement)
     for stage in placement.stages:
-        # request_on_rank gives the mean over cp ranks; the fullest holds its run of tokens.
-        length = Fraction(kept.value) * a.cp
         each = Term(
             f"cache of a request on a rank of stage {stage.number}",
-            cache.request_on_rank(stage, length),
+            sizes[stage.number],
             BYTES,
-            inputs=(kept, cache.stage_token_term(placement, stage)),
+            inputs=(kept, tokens[stage.number]),
             note="tokens x bytes a token on a rank",
         )
         found.append(

@@ -80,11 +80,11 @@ def prefill(placement: Placement, books: tuple[Ledger, ...]) -> Prefill:
     carried = passes.prefill_carried(placement, new, found)
     times = passes.rank_times(placement, books, carried)
     exchanged = collectives.costs(placement, carried.tokens, carried.sampled, "prefill")
-    stages = []
-    for stage in placement.stages:
-        terms = [passes.slowest(times, stage.number).time]
-        terms += [cost.all for cost in exchanged if cost.exchange.stage == stage.number]
-        stages.append(total(f"prefill in stage {stage.number}", terms))
+    slow = passes.slowest(times)
+    taken = {stage.number: [slow[stage.number].time] for stage in placement.stages}
+    for cost in exchanged:
+        taken[cost.exchange.stage].append(cost.all)
+    stages = [total(f"prefill in stage {number}", terms) for number, terms in taken.items()]
     service = total("prefill of a prompt", stages)
     slowest = greatest("slowest stage", stages)
     servers = of_layout(

@@ -7,15 +7,15 @@ format stores them; a block that a matrix fills in part counts whole.
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import chain
 
 from kvdsl import units
 from kvdsl.costs.origins import of_layout
 from kvdsl.formulas import Term, formula, total
+from kvdsl.placement.depths import Depths
 from kvdsl.placement.placement import Placement, Stage
 from kvdsl.placement.shares import Shard, redundancy
 from kvdsl.placement.subject import Subject
-from kvdsl.placement.tensor import Tensor, within
+from kvdsl.placement.tensor import Tensor
 from kvdsl.placement.tensors import active
 from kvdsl.spec.formats import Format
 from kvdsl.spec.model import Model
@@ -73,21 +73,21 @@ def format_of(subject: Subject, tensor: Tensor) -> Format:
     return found
 
 
-def tensor_bytes(subject: Subject, tensor: Tensor, first: int, layers: int) -> Exact:
-    """Bytes of a tensor in a stage, `layers` layers from `first` on; lines for single layers are
-    looked up one by one."""
+def tensor_bytes(subject: Subject, tensor: Tensor, depths: Depths) -> Exact:
+    """Bytes of a tensor in some of its layers; a recipe's line for layers is looked up once for
+    those between two of its edges."""
     count = tensor.count * redundancy(tensor, subject.degrees)
     recipe = subject.weights
     if tensor.place != "layer":
         return stored(format_of(subject, tensor), tensor.rows, tensor.columns) * count
-    here = within(tensor.runs, first, layers)
     if not recipe.layer_cuts:
         each = stored(format_of(subject, tensor), tensor.rows, tensor.columns)
-        return each * count * sum(many for _, many in here)
+        return each * count * depths.count
     found: Exact = 0
-    for layer in chain.from_iterable(range(start, start + many) for start, many in here):
-        form = recipe.format_of(tensor.module, tensor.part, layer) or format_of(subject, tensor)
-        found += stored(form, tensor.rows, tensor.columns) * count
+    for piece in depths.cut(recipe.layer_cuts):
+        form = recipe.format_of(tensor.module, tensor.part, piece.first)
+        each = stored(form or format_of(subject, tensor), tensor.rows, tensor.columns)
+        found += each * count * piece.count
     return found
 
 
@@ -98,15 +98,11 @@ def module_terms(placement: Placement, stage: Stage) -> dict[str, Term]:
         form = format_of(placement.subject, shard.tensor)
         key = (shard.held, form.title)
         groups.setdefault(shard.tensor.module, {}).setdefault(key, []).append(shard)
-    return {
-        module: _module(placement.subject, stage, module, shares)
-        for module, shares in groups.items()
-    }
+    return {module: _module(placement.subject, module, shares) for module, shares in groups.items()}
 
 
 def _module(
     subject: Subject,
-    stage: Stage,
     module: str,
     shares: dict[tuple[Fraction, str], list[Shard]],
 ) -> Term:
@@ -114,7 +110,7 @@ def _module(
     terms = []
     for (held, title), shards in shares.items():
         numbers = sum(_count(subject, s) for s in shards)
-        size = sum(tensor_bytes(subject, s.tensor, stage.first, stage.layers) for s in shards)
+        size = sum(tensor_bytes(subject, s.tensor, s.depths) for s in shards)
         store = _stored_term(subject, word, title, numbers, size, shards[0])
         ways = "copied whole" if held == 1 else f"1/{1 / held}"
         part = of_layout(subject, "held by each rank", held, f"{ways}, cut over {shards[0].mesh}")

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
 
-from kvdsl.placement.tensor import Runs
+from kvdsl.placement.depths import Depths, joined, kinds_of_layer
 from kvdsl.spec.formats import Format, Recipe
 from kvdsl.spec.model import (
     AnyPart,
@@ -55,14 +54,14 @@ class CachePart:
     name: str
     form: str
     components: tuple[Component, ...]
-    runs: Runs
+    depths: Depths
     growth: str = "token"
     limit: int = 0
     every: int = 1
 
     @property
     def layers(self) -> int:
-        return sum(count for _, count in self.runs)
+        return self.depths.count
 
     def tokens(self, length: int) -> int:
         """Records that a request of so many tokens keeps in one layer."""
@@ -82,46 +81,41 @@ class CachePart:
 
 
 def cache_parts(model: Model, recipe: Recipe) -> tuple[CachePart, ...]:
-    """The parts in the order in which the stack meets them, each once however often layers
-    without it come between. A format that changes in the middle of a run cuts the run."""
-    found: list[CachePart] = []
-    first = 0
-    for count, layer in model.sequence():
-        edges = [first, *(c for c in recipe.layer_cuts if first < c < first + count), first + count]
-        for start, end in pairwise(edges):
-            for name in layer.parts:
-                found.extend(_parts(name, model.parts[name], recipe, start, end - start))
-        first += count
-    return tuple(_gathered(found))
+    """The parts in the order of the stack; one whose format changes on the way is several."""
+    found: dict[tuple[str, int], list[CachePart]] = {}
+    for layer, depths in kinds_of_layer(model):
+        for piece in depths.cut(recipe.layer_cuts):
+            for place, name in enumerate(layer.parts):
+                before = layer.parts[:place].count(name)  # a layer may have a part twice
+                for part in _parts(name, model.parts[name], recipe, piece):
+                    _join(found.setdefault((part.name, before), []), part)
+    return tuple(part for alike in found.values() for part in alike)
 
 
-def _parts(
-    name: str, part: AnyPart, recipe: Recipe, first: int, layers: int
-) -> Iterator[CachePart]:
-    place = _Place(name, recipe, first, layers)
+def _parts(name: str, part: AnyPart, recipe: Recipe, depths: Depths) -> Iterator[CachePart]:
+    place = _Place(name, recipe, depths)
     match part:
         case Gqa() | Mla():
             yield from _softmax(place, part)
         case GatedDelta() | Kda() | Lightning() | Mamba1() | Mamba2() | ShortConv():
             kept = tuple(_state(place, part))
-            yield CachePart(name, part.form, kept, ((first, layers),), "request", 1)
+            yield CachePart(name, part.form, kept, depths, "request", 1)
         case _:
             return
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A part in a run of layers, with the recipe that formats what it keeps."""
+    """A part in equal layers, with the recipe that formats what it keeps."""
 
     name: str
     recipe: Recipe
-    first: int
-    layers: int
+    depths: Depths
 
     def component(self, word: str, heads: int, width: int, dimension: str) -> Component:
         form = self._named(word) if word == "state" else None
         if form is None:
-            form = self.recipe.format_of(word, self.name, self.first)
+            form = self.recipe.format_of(word, self.name, self.depths.first)
         if form is None:
             raise KeyError(word)
         return Component(word, heads, width, form, dimension)
@@ -135,7 +129,7 @@ class _Place:
         return STATE_FORMAT
 
     def part(self, name: str, form: str, kept: tuple[Component, ...]) -> CachePart:
-        return CachePart(name, form, kept, ((self.first, self.layers),))
+        return CachePart(name, form, kept, self.depths)
 
 
 def _softmax(place: _Place, part: Gqa | Mla) -> Iterator[CachePart]:
@@ -194,20 +188,10 @@ def _state(
         yield place.component("state", heads, width, "state_heads")
 
 
-def _gathered(parts: list[CachePart]) -> Iterator[CachePart]:
-    """Equal parts of several runs as one, neighbouring runs joined: dense and sparse layers share
-    their attention."""
-    found: dict[str, list[tuple[CachePart, list[tuple[int, int]]]]] = {}
-    for part in parts:
-        bare, known = replace(part, runs=()), found.setdefault(part.name, [])
-        runs = next((held for other, held in known if other == bare), None)
-        if runs is None:
-            runs = []
-            known.append((bare, runs))
-        for first, layers in part.runs:
-            if runs and sum(runs[-1]) == first:
-                runs[-1] = (runs[-1][0], runs[-1][1] + layers)
-            else:
-                runs.append((first, layers))
-    for part, runs in chain.from_iterable(found.values()):
-        yield replace(part, runs=tuple(runs))
+def _join(known: list[CachePart], part: CachePart) -> None:
+    """Equal parts of several layers are one: dense and sparse layers share their attention."""
+    for index, one in enumerate(known):
+        if replace(part, depths=one.depths) == one:
+            known[index] = replace(one, depths=joined(one.depths, part.depths))
+            return
+    known.append(part)

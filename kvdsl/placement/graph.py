@@ -160,7 +160,7 @@ def _expanded(made: MultiDiGraph[str], placement: Placement) -> None:
                 node,
                 kind="shard",
                 label=f"{tensor.module} {tensor.name}".strip(),
-                tensor=f"{tensor.module}.{tensor.part}.{tensor.name}.{tensor.runs[0][0]}.{tensor.place}",
+                tensor=f"{tensor.module}.{tensor.part}.{tensor.name}.{tensor.depths.first}.{tensor.place}",
                 stage=stage.number,
                 replica=replica,
                 pieces=piece.pieces,

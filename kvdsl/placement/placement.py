@@ -12,14 +12,16 @@ from math import lcm
 
 from kvdsl.placement.cache import CachePart, cache_parts
 from kvdsl.placement.degrees import Degrees
+from kvdsl.placement.depths import ONE, Depths, kinds_of_layer
 from kvdsl.placement.exchanges import Exchange, Group, exchanges
 from kvdsl.placement.meshes import Mesh, meshes, place
 from kvdsl.placement.shares import CacheShard, Shard, cache_shard, shard
 from kvdsl.placement.subject import Subject
-from kvdsl.placement.tensor import Runs, Tensor, within
+from kvdsl.placement.tensor import Tensor
 from kvdsl.placement.tensors import tensors
 from kvdsl.placement.topology import Reach
 from kvdsl.spec.hardware import Device
+from kvdsl.spec.model import Layer
 
 SAMPLED_REPLICAS = 4096
 """Replicas walked one by one on hardware that does not repeat."""
@@ -27,9 +29,11 @@ SAMPLED_REPLICAS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A run of layers, and what each of its ranks holds."""
+    """A run of layers, and what each of its ranks holds. `like` is the first stage whose ranks
+    hold the same, maybe itself: what depends on shares alone is computed there."""
 
     number: int
+    like: int
     first: int
     layers: int
     shards: tuple[Shard, ...]
@@ -77,13 +81,21 @@ class Placement:
     def idle(self) -> int:
         return self.subject.topology.devices - self.used
 
-    def groups_of(self, axis: str, stage: int) -> tuple[Group, ...]:
-        return tuple(g for g in self.groups if g.axis == axis and g.stage == stage)
+    def paces(self) -> dict[tuple[str, int], Group]:
+        """By axis and stage, the group that reaches farthest: it sets the pace."""
+        found: dict[tuple[str, int], Group] = {}
+        for group in self.groups:
+            known = found.get((group.axis, group.stage))
+            if known is None or _farther(group, known):
+                found[group.axis, group.stage] = group
+        return found
 
     def widest(self, axis: str, stage: int) -> Group | None:
-        """The group of an axis that reaches farthest: it sets the pace."""
-        found = self.groups_of(axis, stage)
-        return max(found, key=lambda g: (not g.reach.fast, g.reach.nodes), default=None)
+        return self.paces().get((axis, stage))
+
+
+def _farther(one: Group, other: Group) -> bool:
+    return (not one.reach.fast, one.reach.nodes) > (not other.reach.fast, other.reach.nodes)
 
 
 def build(subject: Subject) -> Placement:
@@ -95,8 +107,9 @@ def build(subject: Subject) -> Placement:
     replicas = list(_replica_classes(subject))
     classes = _rank_classes(subject, replicas)
     found: list[Exchange] = []
+    kinds = kinds_of_layer(model)
     for stage in stages:
-        layers = _part_layers(subject, stage)
+        layers = _part_layers(kinds, stage)
         found.extend(exchanges(model, degrees, subject.engine, stage.number, layers))
     axes = {(e.axis, e.stage) for e in found} | {("attention.tp", s.number) for s in stages}
     groups = _groups(subject, replicas, sorted(axes))
@@ -131,42 +144,47 @@ def _stages(
     subject: Subject, logical: tuple[Tensor, ...], parts: tuple[CachePart, ...]
 ) -> Iterator[Stage]:
     degrees, first = subject.degrees, 0
+    known: dict[tuple[object, ...], int] = {}
     for number, layers in enumerate(stage_layers(subject)):
         last = number == degrees.pp - 1
         held = []
         for tensor in logical:
-            count = _layers_in(tensor.runs, first, layers)
-            if tensor.place != "layer":
-                count = int(number == 0 if tensor.place == "first" else last)
-            if count:
-                held.append(shard(tensor, count, degrees, subject.engine))
+            if tensor.place == "layer":
+                here = tensor.depths.within(first, layers)
+                if here.count:
+                    held.append(shard(tensor, here, degrees, subject.engine))
+            elif number == 0 if tensor.place == "first" else last:
+                held.append(shard(tensor, ONE, degrees, subject.engine))
             tied = subject.model.tied_embeddings and tensor.name == "tokens"
             if tied and last and degrees.pp > 1:
                 # The head is the embedding: with several stages both ends keep one.
                 copy = replace(tensor, module="head", place="last")
-                held.append(shard(copy, 1, degrees, subject.engine))
+                held.append(shard(copy, ONE, degrees, subject.engine))
         cached = tuple(
             cache_shard(part, count, degrees)
             for part in parts
-            if (count := _layers_in(part.runs, first, layers))
+            if (count := part.depths.within(first, layers).count)
         )
-        yield Stage(number, first, layers, tuple(held), cached)
+        same = tuple(_content(subject, share) for share in held)
+        kept = tuple((id(share.part), share.layers) for share in cached)
+        like = known.setdefault((same, kept), number)
+        yield Stage(number, like, first, layers, tuple(held), cached)
         first += layers
 
 
-def _layers_in(runs: Runs, first: int, layers: int) -> int:
-    return sum(count for _, count in within(runs, first, layers))
+def _content(subject: Subject, share: Shard) -> tuple[object, ...]:
+    """What a rank has of a tensor: in which layers matters only to a recipe that names some."""
+    where = share.depths.runs if subject.weights.layer_cuts else share.layers
+    return id(share.tensor), share.tensor.module, where
 
 
-def _part_layers(subject: Subject, stage: Stage) -> dict[str, int]:
+def _part_layers(kinds: tuple[tuple[Layer, Depths], ...], stage: Stage) -> dict[str, int]:
     """How many layers of a stage have each part."""
     found: dict[str, int] = {}
-    first = 0
-    for count, layer in subject.model.sequence():
-        here = _layers_in(((first, count),), stage.first, stage.layers)
+    for layer, depths in kinds:
+        here = depths.within(stage.first, stage.layers).count
         for name in layer.parts if here else ():
             found[name] = found.get(name, 0) + here
-        first += count
     return found
 
 

@@ -13,20 +13,25 @@ from math import prod
 from kvdsl.placement.atoms import Cut
 from kvdsl.placement.cache import CachePart, Component
 from kvdsl.placement.degrees import Degrees
+from kvdsl.placement.depths import Depths
 from kvdsl.placement.tensor import Tensor
 from kvdsl.spec.engine import Engine
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A tensor's share on each rank of a stage: `layers` of it lie there, `held` is the part of
-    each, `copies` the ranks of the stage that hold each byte."""
+    """A tensor's share on each rank of a stage: `depths` are its layers there, `held` is the
+    part of each, `copies` the ranks of the stage that hold each byte."""
 
     tensor: Tensor
-    layers: int
+    depths: Depths
     cuts: tuple[Cut, ...]
     mesh: str
     size: int
+
+    @property
+    def layers(self) -> int:
+        return self.depths.count
 
     @property
     def held(self) -> Fraction:
@@ -50,9 +55,9 @@ class CacheShard:
     """Ranks that share the requests of one DP rank in this stage."""
 
 
-def shard(tensor: Tensor, layers: int, degrees: Degrees, engine: Engine | None) -> Shard:
+def shard(tensor: Tensor, depths: Depths, degrees: Degrees, engine: Engine | None) -> Shard:
     mesh, cuts = _cuts(tensor, degrees, engine)
-    return Shard(tensor, layers, cuts, mesh, degrees.size)
+    return Shard(tensor, depths, cuts, mesh, degrees.size)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,22 +6,14 @@ Comes in: shapes. Goes out: a frozen tensor. Not its job: which tensors a part h
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-Runs = tuple[tuple[int, int], ...]
-"""Runs of layers, each its first layer and how many: what lies in every other layer has many."""
-
-
-def within(runs: Runs, first: int, layers: int) -> Runs:
-    """What of the runs lies in `layers` layers from `first` on."""
-    cut = ((max(a, first), min(a + n, first + layers)) for a, n in runs)
-    return tuple((start, end - start) for start, end in cut if start < end)
+from kvdsl.placement.depths import ONE, Depths
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """`count` equal matrices (or vectors: one row) in each layer of its `runs`.
+    """`count` equal matrices (or vectors: one row) in each of the layers at `depths`.
 
     `module` is a word of the recipes; `cut` the dimension that is placed: query_heads, kv_heads,
     latent_projection, width, experts, vocabulary, norm, router; `atoms` how many it has.
@@ -35,7 +27,7 @@ class Tensor:
     cut: str
     atoms: int
     count: int = 1
-    runs: Runs = ((0, 1),)
+    depths: Depths = ONE
     place: str = "layer"
     """`layer`, or `first` and `last` for what belongs to the first or last stage."""
     group: str = ""
@@ -44,7 +36,7 @@ class Tensor:
 
     @property
     def layers(self) -> int:
-        return sum(count for _, count in self.runs)
+        return self.depths.count
 
     @property
     def parameters(self) -> int:
@@ -63,11 +55,3 @@ class Tensor:
 def vector(module: str, part: str, name: str, width: int, cut: str = "norm") -> Tensor:
     """One row of so many values."""
     return Tensor(module, part, name, 1, width, cut, width)
-
-
-def gathered(tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
-    """Equal tensors of several runs as one, in the order in which each is met first."""
-    runs: dict[Tensor, list[tuple[int, int]]] = {}
-    for tensor in tensors:
-        runs.setdefault(replace(tensor, runs=()), []).extend(tensor.runs)
-    return tuple(replace(tensor, runs=tuple(found)) for tensor, found in runs.items())

@@ -10,13 +10,15 @@ transformers gives for published configs (tests/known).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
 from kvdsl.placement.attention_tensors import attention
+from kvdsl.placement.depths import Depths, joined, kinds_of_layer
 from kvdsl.placement.feed_forward_tensors import feed_forward
 from kvdsl.placement.mixer_tensors import mixer
-from kvdsl.placement.tensor import Tensor, gathered, vector
+from kvdsl.placement.tensor import Tensor, vector
 from kvdsl.spec.model import (
     AnyPart,
     Gated,
@@ -32,14 +34,17 @@ from kvdsl.spec.model import (
 
 
 def tensors(model: Model) -> tuple[Tensor, ...]:
-    """All tensors of the main model, in the order in which the stack meets them."""
-    found = list(_outside(model))
-    first = 0
-    for count, layer in model.sequence():
-        made = _layer(model, layer)
-        found.extend(replace(t, runs=((first, count),)) for t in made)
-        first += count
-    return gathered(found)
+    """All tensors of the main model, in the order of the stack; equal ones of several layers are
+    one."""
+    in_stack: dict[tuple[Tensor, int], Depths] = {}
+    for layer, depths in kinds_of_layer(model):
+        many: Counter[Tensor] = Counter()  # a layer may have a part twice
+        for tensor in _layer(model, layer):
+            key = (tensor, many[tensor])
+            many[tensor] += 1
+            in_stack[key] = joined(in_stack[key], depths) if key in in_stack else depths
+    placed = (replace(tensor, depths=depths) for (tensor, _), depths in in_stack.items())
+    return (*_outside(model), *placed)
 
 
 def draft_tensors(model: Model) -> tuple[Tensor, ...]:
@@ -57,7 +62,7 @@ def draft_tensors(model: Model) -> tuple[Tensor, ...]:
                 Tensor("mtp", "", "join", model.hidden, 2 * model.hidden, "width", model.hidden),
                 replace(vector("mtp", "", "norms", model.hidden), count=3),
             ]
-            found.extend(replace(t, runs=((0, count),), group="mtp") for t in made)
+            found.extend(replace(t, depths=Depths.of([(0, count)]), group="mtp") for t in made)
     return tuple(found)
 
 

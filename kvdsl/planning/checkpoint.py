@@ -169,7 +169,7 @@ def _size(recipe: Recipe, tensor: Tensor) -> int | Fraction:
         raise KeyError(module)
     each: int | Fraction = 0
     apart = tensor.place != "layer" or tensor.counted_in == "mtp"
-    for layer in (first + k for first, count in tensor.runs for k in range(count)):
+    for layer in (first + k for first, count in tensor.depths.runs for k in range(count)):
         place = None if apart else layer
         own = recipe.format_of(module, tensor.part, place) if recipe.layer_cuts else form
         each += stored(own or form, tensor.rows, tensor.columns) * tensor.count

@@ -6,10 +6,11 @@ requirements), enough for `check`; `build` adds what a Plan shows.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import combinations, zip_longest
+from itertools import zip_longest
 
 from kvdsl.checks import claims as claim_rules
 from kvdsl.checks.findings import RULES, Fired, advice, examine, worded
@@ -19,9 +20,11 @@ from kvdsl.diagnostics import Diagnostic, Severity
 from kvdsl.formulas import Term
 from kvdsl.planning import pools
 from kvdsl.planning.claims import explanation
+from kvdsl.planning.ranges import Ranges
 from kvdsl.planning.subjects import inputs, subject
 from kvdsl.requirements import CLAIMS, Judged, judge
 from kvdsl.rules import Rule
+from kvdsl.source import Span
 from kvdsl.spec.declaration import Block
 from kvdsl.spec.deployment import Deployment
 from kvdsl.spec.layout import Layout
@@ -181,26 +184,27 @@ def _shared(by_pool: Sequence[tuple[str, tuple[str, ...]]]) -> tuple[str, ...]:
 
 
 def _shared_devices(estimates: Mapping[str, Estimate]) -> Iterator[Told]:
-    """Pools that stand on the same devices of a named cluster."""
+    """Pools that stand on the same devices of a named cluster: each beside those that had them
+    first, so that many pools on one device are one finding a pool."""
     rule = claim_rules.shared_devices
-    for first, second in combinations(estimates, 2):
-        one, other = estimates[first].subject, estimates[second].subject
-        a, b = one.pool.on, other.pool.on
-        if a is None or b is None or not a.of.name or a.of.at != b.of.at or a.of.catalog:
+    taken: dict[Span | None, Ranges] = {}
+    for name, estimate in estimates.items():
+        pool = estimate.subject.pool
+        if pool.on is None or not pool.on.of.name or pool.on.of.catalog:
             continue
-        count = sum(
-            max(0, min(s + n, t + m) - max(s, t))
-            for _, s, n in one.topology.picked
-            for _, t, m in other.topology.picked
-        )
-        if count:
+        known = taken.setdefault(pool.on.of.at, Ranges())
+        found: Counter[str] = Counter()
+        for _, start, many in estimate.subject.topology.picked:
+            found.update(known.take(start, start + many, name))
+        del found[name]
+        for first, count in found.items():
             fills: dict[str, Fill] = {
                 "first": first,
-                "second": second,
-                "title": a.of.title,
+                "second": name,
+                "title": pool.on.of.title,
                 "count": count,
             }
-            fact = Fact(other.place("on"), fills)
+            fact = Fact(estimate.subject.place("on"), fills)
             yield Told(rule, worded(rule, fact), fact, rule.severity, None)
 
 

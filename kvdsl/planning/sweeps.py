@@ -73,7 +73,7 @@ def _values(
 ) -> tuple[tuple[Quantity | None, ...], str]:
     """What a point answers, or why it answers nothing."""
     nothing = (None,) * len(names)
-    deployment, faults = resolver.deployment(name, changes)
+    deployment, faults = resolver.variant(name, changes)
     if deployment is None:
         errors = (d.headline for d in faults if d.severity is Severity.ERROR)
         return nothing, next(errors, "it cannot be resolved")

@@ -190,7 +190,8 @@ def _step(
     times: tuple[RankTime, ...],
     exchanged: tuple[CollectiveCost, ...],
 ) -> StepBar:
-    slow = [passes.slowest(times, s.number) for s in found.placement.stages]
+    slowest = passes.slowest(times)
+    slow = [slowest[stage.number] for stage in found.placement.stages]
     modules: dict[str, float] = {}
     computed: dict[str, float] = {}
     for rank in slow:

@@ -29,7 +29,7 @@ from kvdsl.resolve.naming_messages import (
     like,
     listed,
 )
-from kvdsl.resolve.schema import make, schema_of
+from kvdsl.resolve.schema import is_whole, make, schema_of
 from kvdsl.resolve.value_messages import WrongType
 from kvdsl.source import Span
 from kvdsl.spec.declaration import Block, Origin
@@ -102,7 +102,7 @@ def _part(context: Context, entry: Entry) -> Part | None:
         return None
     raw = flat(context, entry, "", "", ())
     part = None if raw is None else _built_part(context, form, raw, f"`{entry.sort} {name}`", name)
-    return part if part is None or _adds_up(context, part) else None
+    return part if part is None or not is_whole(part) or _adds_up(context, part) else None
 
 
 def _built_part(context: Context, form: type[Part], raw: Raw, owner: str, name: str) -> Part | None:
@@ -154,7 +154,7 @@ def _readers_read(context: Context, model: Model) -> bool:
     """Whether every `shared` part names an attention part that keeps a cache."""
     sound = True
     for part in model.parts.values():
-        if not isinstance(part, SharedCache):
+        if not isinstance(part, SharedCache) or not is_whole(part):
             continue
         other = model.parts.get(part.of)
         if other is not None and isinstance(other, Softmax):

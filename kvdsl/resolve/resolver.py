@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from kvdsl.diagnostics import Diagnostic, Report
 from kvdsl.project.loader import Project
+from kvdsl.resolve.blocks import Raw
 from kvdsl.resolve.changes import Change, changed
 from kvdsl.resolve.declarations import Declarations
 from kvdsl.resolve.hardware import kinds_of
@@ -79,6 +80,17 @@ class Resolver:
         found = [own_library(self._all, device) for device in kinds_of(hardware)]
         return list({each.name: each for each in found if each is not None}.values())
 
+    def variant(
+        self, name: str, changes: Sequence[Change]
+    ) -> tuple[Deployment | None, tuple[Diagnostic, ...]]:
+        """A point of a deployment's sweep: the deployment with these changes and no sweep, which
+        would be read once for each of its own points."""
+        declared = self._all.collected(lambda: self._found(name)).result
+        if declared is None or declared.kind != "deployment":
+            return None, ()
+        answer = self._all.collected(lambda: self._varied(declared, changes))
+        return answer.result if isinstance(answer.result, Deployment) else None, answer.found
+
     # --- the work behind each question ---------------------------------------------------------
 
     def _with_files(self, found: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
@@ -128,11 +140,22 @@ class Resolver:
         return spec if isinstance(spec, Deployment) else None
 
     def _changed(self, declared: Declared, changes: Sequence[Change]) -> Declaration | None:
+        raw = self._raw(declared, changes)
+        return None if raw is None else self._all.titled(declared, raw)
+
+    def _varied(self, declared: Declared, changes: Sequence[Change]) -> Declaration | None:
+        raw = self._raw(declared, changes)
+        if raw is None:
+            return None
+        sweeps = [key for key in raw.entries if key == "sweep" or key.startswith("sweep ")]
+        return self._all.titled(declared, raw.without(*sweeps))
+
+    def _raw(self, declared: Declared, changes: Sequence[Change]) -> Raw | None:
         raw = self._all.raw(declared, declared.span)
         for change in changes:
             if raw is not None:
                 raw = changed(self._all, raw, change, self._scope_of)
-        return None if raw is None else self._all.titled(declared, raw)
+        return raw
 
     def _scope_of(self, source: SourceFile) -> Scope:
         """What names in a text mean: those of its file, or of the main file for a flag's text."""
@@ -162,7 +185,7 @@ class Resolver:
         for sweep in spec.sweeps:
             for axis in sweep.axes:
                 for value in axis.values:
-                    self._changed(declared, (Change(axis.path, value, axis.at),))
+                    self._varied(declared, (Change(axis.path, value, axis.at),))
 
 
 def _abstract(body: Block) -> bool:

@@ -84,6 +84,13 @@ def make(model: type[B], at: Span | None, /, **values: object) -> B:
     return construct(None, **values, at=at)
 
 
+def is_whole(block: Block) -> bool:
+    """Whether it has all that must be given: one of an abstract declaration may wait for a child
+    to give it, and then has no value there at all."""
+    attributes = schema_of(type(block)).attributes.values()
+    return all(a.name in block.model_fields_set for a in attributes if a.required)
+
+
 _FRAME = FRAME | set(Block.model_fields)
 
 

@@ -11,7 +11,11 @@ import sys
 import time
 from pathlib import Path
 
-from tests.fuzz.campaign import Figures, run_in_parallel
+from tests.fuzz.campaign import run_in_parallel
+from tests.fuzz.figures import Figures, table
+
+TOLD_EVERY = 30.0
+"""Seconds between two words of how far it is."""
 
 
 def main() -> int:
@@ -23,23 +27,36 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--keep", type=Path, default=Path("build/fuzz"))
     given = parser.parse_args()
-    started = time.perf_counter()
-    figures = run_in_parallel(given.seed, given.runs, given.first, given.seconds, given.jobs)
-    _tell(figures, time.perf_counter() - started)
-    _keep(figures, given.keep)
+    given.keep.mkdir(parents=True, exist_ok=True)
+    started = told = time.monotonic()
+    until = None if given.seconds is None else started + given.seconds
+    figures = Figures()
+    try:
+        parts = run_in_parallel(given.seed, given.runs, given.first, until, given.jobs, given.keep)
+        for part in parts:
+            for place in part.broke.keys() - figures.broke.keys():
+                _say(f"{place}: text {part.broke[place].number}")
+            figures.add(part)
+            _keep(figures, given.keep)
+            if time.monotonic() - told > TOLD_EVERY:
+                told = time.monotonic()
+                _say(f"{figures.texts:,} texts")
+    except RuntimeError as lost:
+        _say(str(lost))
+        return 1
+    finally:
+        print(f"seed {given.seed}, from text {given.first:,}")
+        print(table(figures, time.monotonic() - started), end="")
+    for place, broke in sorted(figures.broke.items()):
+        print(f"\n{place}: text {broke.number}, {len(broke.text):,} characters\n{broke.trace}")
     return 1 if figures.broke else 0
 
 
-def _tell(figures: Figures, taken: float) -> None:
-    counts = ", ".join(f"{count:,} {name}" for name, count in sorted(figures.outcomes.items()))
-    print(f"{figures.runs:,} texts, {figures.characters:,} characters, {taken:,.0f} s: {counts}")
-    print(f"slowest {figures.slowest:.2f} s, most memory {figures.memory / 2**20:,.0f} MiB")
-    for place, broke in sorted(figures.broke.items()):
-        print(f"\n{place}: text {broke.number}, {len(broke.text):,} characters\n{broke.trace}")
+def _say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
 
 
 def _keep(figures: Figures, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     slowest = figures.slowest_text.encode("utf-8", "surrogatepass")
     (folder / "slowest.kvspec").write_bytes(slowest)
     for broke in figures.broke.values():

@@ -1,4 +1,4 @@
-"""Many texts, one after the other, and what became of them.
+"""Many texts, one after the other or shared out over processes, and what became of them.
 
 Comes in: how many, and a seed. Goes out: figures and the texts that broke kvdsl, each once a place
 of the fault. Not its job: one text (trial).
@@ -6,50 +6,42 @@ of the fault. Not its job: one text (trial).
 
 from __future__ import annotations
 
+import faulthandler
+import os
 import sys
 import time
 import traceback
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from concurrent.futures.process import BrokenProcessPool
+from functools import cache
 from itertools import repeat
 from pathlib import Path
 from random import Random
 
+from tests.fuzz.figures import Broke, Figures
+from tests.fuzz.growth import KINDS
 from tests.fuzz.mutations import mutated
+from tests.fuzz.pieces import layout_alone, piece, small
 from tests.fuzz.specs import spec
-from tests.fuzz.trial import Overtime, Way, limited, walked
+from tests.fuzz.trial import Overtime, limited, steps_of, walked
 
 MOST_MEMORY = 3 * 2**30
 """Bytes of address space that a process may take."""
 
+GIVEN_UP = 300.0
+"""Seconds after which a process that no alarm reaches is ended, with a trace of where it hung."""
+
+SHARE = 250
+"""Texts that a process takes at a time."""
+
+DRAWN = (spec, small, small, *[piece] * 16, *[layout_alone] * 6)
+"""How a text is drawn; the cheaper the text, the more often."""
+
 ROOT = Path(__file__).resolve().parent.parent.parent
-WAYS: tuple[Way, ...] = ("all", "check", "check", "plan", "check", "check", "plan", "check")
-"""How far one text goes after the other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Broke:
-    """A text that kvdsl could not take. `number` and the seed make it again."""
-
-    number: int
-    place: str
-    text: str
-    trace: str
-
-
-@dataclass(slots=True)
-class Figures:
-    runs: int = 0
-    characters: int = 0
-    outcomes: Counter[str] = field(default_factory=Counter)
-    slowest: float = 0.0
-    slowest_text: str = ""
-    memory: int = 0
-    broke: dict[str, Broke] = field(default_factory=dict)
-
-
+@cache
 def corpus() -> tuple[str, ...]:
     """Real specs to damage: examples, and what tests hold of errors, rules and formatting."""
     folders = ("specs/examples", "specs/catalog", "tests/errors", "tests/rules", "tests/format")
@@ -62,57 +54,66 @@ def texts(seed: int, first: int, runs: int, base: Sequence[str]) -> Iterator[tup
     """Every text by its number. Each has its own source of randomness, so that one can be made
     again without those before it."""
     for number in range(first, first + runs):
-        random = Random(f"{seed}:{number}")
-        way = random.random()
-        if way < 0.5:
-            text = spec(random)
-        elif way < 0.75:
-            text = mutated(random, spec(random))
-        else:
-            text = mutated(random, random.choice(base))
-        yield number, text
+        yield number, _drawn(Random(f"{seed}:{number}"), base)
 
 
-def run(seed: int, runs: int, first: int = 0, seconds: float | None = None) -> Figures:
-    """So many texts, or as many as fit into so many seconds."""
+def _drawn(random: Random, base: Sequence[str]) -> str:
+    """A quarter real and damaged, the others drawn, whole or in pieces, every third of them
+    damaged; a few are long."""
+    way = random.random()
+    if way < 0.0005:
+        return KINDS[random.choice(tuple(KINDS))](random.randrange(1_000))
+    if way < 0.25:
+        return mutated(random, random.choice(base))
+    text = random.choice(DRAWN)(random)
+    return mutated(random, text) if random.random() < 0.33 else text
+
+
+def run(seed: int, runs: int, first: int = 0, until: float | None = None) -> Figures:
+    """So many texts, or as many as are done at that time of the monotonic clock."""
     figures = Figures()
-    started = time.perf_counter()
     for number, text in texts(seed, first, runs, corpus()):
-        begun = time.perf_counter()
-        if seconds is not None and begun - started > seconds:
+        if until is not None and time.monotonic() > until:
             break
+        _Now.say(number)
         _tried(figures, number, text)
-        taken = time.perf_counter() - begun
-        figures.runs += 1
-        figures.characters += len(text)
-        if taken > figures.slowest:
-            figures.slowest, figures.slowest_text = taken, text
     figures.memory = peak()
     return figures
 
 
-def run_in_parallel(seed: int, runs: int, first: int, seconds: float | None, jobs: int) -> Figures:
-    """The same texts, shared out over processes. Each has its own bound of memory."""
-    each = -(-runs // jobs)
-    starts = range(first, first + runs, each)
-    sizes = [min(each, first + runs - start) for start in starts]
-    with ProcessPoolExecutor(jobs, initializer=bound_memory) as pool:
-        found = pool.map(run, repeat(seed), sizes, starts, repeat(seconds))
-        return united(found)
+def run_in_parallel(
+    seed: int, runs: int, first: int, until: float | None, jobs: int, folder: Path
+) -> Iterator[Figures]:
+    """The same texts, shared out over processes, as they are done. Each has its own bound of
+    memory. Raises RuntimeError, with the texts to look at, where a process was lost."""
+    starts = range(first, first + runs, SHARE)
+    sizes = [min(SHARE, first + runs - start) for start in starts]
+    for old in folder.glob("now-*"):
+        old.unlink()
+    try:
+        with ProcessPoolExecutor(jobs, initializer=_begin, initargs=(folder,)) as pool:
+            yield from pool.map(run, repeat(seed), sizes, starts, repeat(until))
+    except BrokenProcessPool:
+        last = sorted(path.read_text().strip() for path in folder.glob("now-*"))
+        told = "a process was lost, by a hang that no alarm could end or for want of memory"
+        raise RuntimeError(f"{told}; it had one of the texts {', '.join(last)}") from None
 
 
-def united(parts: Iterable[Figures]) -> Figures:
-    whole = Figures()
-    for part in parts:
-        whole.runs += part.runs
-        whole.characters += part.characters
-        whole.outcomes += part.outcomes
-        whole.memory = max(whole.memory, part.memory)
-        if part.slowest > whole.slowest:
-            whole.slowest, whole.slowest_text = part.slowest, part.slowest_text
-        for broke in part.broke.values():
-            _note(whole, broke)
-    return whole
+class _Now:
+    """Which text a process has: the one to look at where the process itself is lost."""
+
+    file: int | None = None
+
+    @classmethod
+    def say(cls, number: int) -> None:
+        if cls.file is not None:
+            os.pwrite(cls.file, f"{number:<12}".encode(), 0)
+            faulthandler.dump_traceback_later(GIVEN_UP, exit=True)
+
+
+def _begin(folder: Path) -> None:
+    bound_memory()
+    _Now.file = os.open(folder / f"now-{os.getpid()}", os.O_CREAT | os.O_WRONLY)
 
 
 def bound_memory() -> None:
@@ -135,22 +136,17 @@ def peak() -> int:
 
 
 def _tried(figures: Figures, number: int, text: str) -> None:
+    begun = time.process_time()
     try:
         with limited():
-            figures.outcomes[walked(text, WAYS[number % len(WAYS)])] += 1
+            way = walked(text, steps_of(number))
     except (Exception, Overtime) as fault:  # noqa: BLE001 - any fault is what is looked for
-        figures.outcomes["broke kvdsl"] += 1
         frames = traceback.extract_tb(fault.__traceback__)
         inner = [f for f in frames if "kvdsl" in Path(f.filename).parts] or list(frames)
         place = f"{type(fault).__name__} in {Path(inner[-1].filename).name}:{inner[-1].lineno}"
         if isinstance(fault, Overtime):
             place = "Overtime"
         trace = "".join(traceback.format_exception(fault))
-        _note(figures, Broke(number, place, text, trace))
-
-
-def _note(figures: Figures, broke: Broke) -> None:
-    """The shortest text for each place is the one to look at."""
-    known = figures.broke.get(broke.place)
-    if known is None or len(broke.text) < len(known.text):
-        figures.broke[broke.place] = broke
+        figures.broken(Broke(number, place, text, trace))
+    else:
+        figures.walked(text, way.steps, way.seconds, time.process_time() - begun)

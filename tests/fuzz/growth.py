@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
-from kvdsl.pipeline import check_text
+from kvdsl.pipeline import check_text, compile_text
 from kvdsl.render import machine
 from kvdsl.render.diagnostics import concise, drawn_report
 from kvdsl.render.paint import PLAIN
@@ -58,8 +58,82 @@ KINDS: dict[str, Callable[[int], str]] = {
 }
 
 
+_DEPLOYED = """\
+kvspec 1
+model m {{
+  hidden = 256
+  vocab  = 1000
+  attention a = gqa {{ query_heads = 8; kv_heads = 8; head_dim = 32 }}
+  attention b = gqa {{ query_heads = 8; kv_heads = 8; head_dim = 32; window = 64 tok }}
+  ffn f = gated {{ intermediate = 1024 }}
+  stack {{ {stack} }}
+}}
+cluster hall {{ nodes = 100 x nodes.hgx_h100; fabric = links.infiniband_ndr }}
+deployment prod {{
+  model   = m
+  weights = formats.bf16
+  kv      = formats.bf16
+  layout {{ {layout} }}
+  workload {{ {workload} }}
+  {rest}
+}}
+"""
+
+
+def deployed(
+    stack: str = "8 x layer { a; f }",
+    layout: str = "tp = 1",
+    workload: str = "context = 8 ktok; concurrency = 16 req",
+    rest: str = "on = hall",
+) -> str:
+    return _DEPLOYED.format(stack=stack, layout=layout, workload=workload, rest=rest)
+
+
+def _pools(count: int) -> str:
+    pool = "pool p{n} {{ share = 1/{many}; on = hall.nodes[0] }}\n"
+    return deployed(rest="\n" + "".join(pool.format(n=n, many=count) for n in range(count)))
+
+
+def _classes(count: int) -> str:
+    line = "class c{n} {{ share = 1/{many}; prompt = 100 tok; output = 100 tok }}\n"
+    every = "".join(line.format(n=n, many=count) for n in range(count))
+    return deployed(workload=f"concurrency = 16 req\n{every}")
+
+
+DEPLOYED: dict[str, Callable[[int], str]] = {
+    "pools on the same devices": _pools,
+    "classes of requests": _classes,
+    "stages": lambda n: deployed(stack="99 x layer { a; f }", layout=f"tp = 1; pp = {n}"),
+    "requirements": lambda n: deployed(rest="on = hall\n" + "require kv.tokens >= 1 Mtok\n" * n),
+    "points of a sweep": lambda n: deployed(
+        rest="on = hall\nsweep { workload.concurrency = ["
+        + ", ".join(f"{i + 1} req" for i in range(n))
+        + "]; show = [kv.tokens] }"
+    ),
+}
+
+KINDS["points of a sweep"] = DEPLOYED["points of a sweep"]
+
+
 def steps(text: str) -> int:
     """Calls of Python functions while a text is checked and its findings are drawn."""
+
+    def walk() -> None:
+        report = check_text(text, "growth.kvspec").report
+        drawn_report(report)
+        for each in report.diagnostics:
+            concise(each, PLAIN)
+        machine.text(machine.findings(report))
+
+    return calls(walk)
+
+
+def planning_steps(text: str) -> int:
+    """Calls of Python functions while a text is planned."""
+    return calls(lambda: compile_text(text, "growth.kvspec"))
+
+
+def calls(walk: Callable[[], object]) -> int:
     count = 0
 
     def called(_frame: FrameType, event: str, _argument: object) -> None:
@@ -69,11 +143,7 @@ def steps(text: str) -> int:
     before = sys.getprofile()
     sys.setprofile(called)
     try:
-        report = check_text(text, "growth.kvspec").report
-        drawn_report(report)
-        for each in report.diagnostics:
-            concise(each, PLAIN)
-        machine.text(machine.findings(report))
+        walk()
     finally:
         sys.setprofile(before)
     return count

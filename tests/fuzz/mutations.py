@@ -125,9 +125,23 @@ def _line(random: Random, tokens: list[str]) -> None:
     tokens[:] = _TOKEN.findall("".join(lines))
 
 
+NESTS = (("(", ")"), ("[", "]"), ("{", "}"), ("a { ", " }"), ("2 x pattern { ", " }"),
+         ("-", ""), ("not ", ""), ("1 + (", ")"), ("min(", ")"))  # fmt: skip
+
+
+def _nest(random: Random, tokens: list[str]) -> None:
+    """One token inside so many brackets, now and then left open."""
+    if tokens:
+        at = _at(random, tokens)
+        opener, closer = random.choice(NESTS)
+        deep = random.choice((1, 2, 3, 10, 65, 300))
+        closing = closer * (deep if random.random() < 0.7 else random.randrange(deep + 1))
+        tokens[at] = opener * deep + tokens[at] + closing
+
+
 _DIGITS, _NAME = r"\d\w*", r"[a-z_]\w*"
 CHANGES: tuple[Change, ...] = (
-    _lose, _lose, _double, _swap, _cut, _line, _line, _line,
+    _lose, _lose, _double, _swap, _cut, _nest, _line, _line, _line,
     _put(SIGNS), _put(WORDS), _put(NUMBERS), _put(NOISE),
     _instead(_DIGITS, NUMBERS), _instead(_DIGITS, NUMBERS), _instead(_DIGITS, ()),
     _instead(_NAME, WORDS), _instead(_NAME, ()), _instead(_NAME, ()), _instead(_NAME, UNITS),

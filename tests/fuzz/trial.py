@@ -1,4 +1,4 @@
-"""One text through the whole street, as `check`, `plan`, `graph` and `report` walk it.
+"""One text through the whole street, as `check`, `fmt`, `plan`, `graph` and `report` walk it.
 
 Comes in: a text. Goes out: how far it came; an exception is kvdsl's own fault. Not its job: where
 the text is from (specs, mutations), or how often (campaign).
@@ -9,19 +9,23 @@ from __future__ import annotations
 import json
 import math
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
-from typing import Literal
 
 from kvdsl.diagnostics import Report
-from kvdsl.pipeline import check_text, compile_text
+from kvdsl.pipeline import checked, compiled
 from kvdsl.placement.graph import graph
 from kvdsl.placement.graph_forms import FORMS
 from kvdsl.plan import Plan
 from kvdsl.planning.deploy import outcome
-from kvdsl.project.loader import load_text
+from kvdsl.project.catalog import Catalog
+from kvdsl.project.loader import Project, load_text
 from kvdsl.render import machine
+from kvdsl.render.derivation import derivation_text
 from kvdsl.render.diagnostics import concise, drawn_report
 from kvdsl.render.html import report_html
 from kvdsl.render.machine_plan import plans_form
@@ -29,11 +33,14 @@ from kvdsl.render.paint import PLAIN, Paint
 from kvdsl.render.tables import as_csv, as_markdown, tables
 from kvdsl.render.terminal import plan_text
 from kvdsl.resolve.resolver import Resolver
+from kvdsl.source import SourceFile
 from kvdsl.syntax.formatter import equivalent, format_module
 from kvdsl.syntax.parser import parse
+from tests.fuzz.shelf import KeptCatalog
 
-LIMIT = 20.0
-"""Seconds that one text may take. A guard against a hang, not a measure: most take 30 ms."""
+LIMIT = 10.0
+"""Seconds of the processor that one text may take, however busy the machine is with others. A
+guard against a hang, not a measure: most take 10 ms."""
 
 ENDLESS = ("prefill.ttft", "cost.per_mtok")
 """Values that may be without end: a queue that only grows, the price of no token at all."""
@@ -42,8 +49,43 @@ LACKING = ("memory.kv", "memory.free")
 """Values that may be below zero: by so much the weights do not fit, or the workload."""
 
 
-Way = Literal["check", "plan", "all"]
-"""How far a text goes: a plan costs ten times as much as its check, the page as much again."""
+FOLDER = Path(__file__).resolve().parent / "imported"
+"""Where texts look for what they import."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What is done with a text beside its check, which each gets. A plan costs four times as much
+    as a check, its page and graph as much again."""
+
+    formatted: bool = True
+    planned: bool = True
+    rendered: bool = True
+    fresh: bool = True
+    """Reads the catalog's files anew, as a command does."""
+
+
+EVERY = Steps()
+
+
+def steps_of(number: int) -> Steps:
+    """Every eighth text is formatted; every fourth is planned, if it is sound, and half of those
+    are rendered too. One in 64 reads the catalog anew."""
+    return Steps(
+        formatted=number % 8 == 0,
+        planned=number % 4 == 1,
+        rendered=number % 8 == 1,
+        fresh=number % 64 == 1,
+    )
+
+
+@dataclass(slots=True)
+class Way:
+    """How far a text came: `diagnosed` where an error was told, else `clean`; then each further
+    step that it took. `seconds` of the processor are those of loading and checking it."""
+
+    steps: list[str] = field(default_factory=list)
+    seconds: float = 0.0
 
 
 class Overtime(BaseException):
@@ -53,41 +95,57 @@ class Overtime(BaseException):
 @contextmanager
 def limited(seconds: float = LIMIT) -> Iterator[None]:
     """Raises Overtime in the block after so many seconds, where the system has such alarms."""
-    if not hasattr(signal, "SIGALRM"):
+    if not hasattr(signal, "SIGPROF"):
         yield
         return
 
     def ring(_signal: int, _frame: FrameType | None) -> None:
         raise Overtime(f"not done after {seconds:g} s")
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
-def walked(text: str, way: Way) -> str:
-    """What became of a text: `refused` where an error says that it is no sound spec, `checked`,
-    `unplanned` where no deployment of it has a plan, `planned`."""
-    report = check_text(text, "fuzz.kvspec").report
+def walked(text: str, steps: Steps = EVERY) -> Way:
+    """Takes a text through those steps. Raises whatever kvdsl raises, which is its own fault."""
+    way = Way()
+    begun = time.process_time()
+    project = loaded(text, fresh=steps.fresh)
+    report = checked(project).report
+    way.seconds = time.process_time() - begun
+    way.steps.append("diagnosed" if report.failed else "clean")
     draw_findings(report)
-    _formatted(text)
-    if any(each.code < "KV100" for each in report.diagnostics if each.severity.rank == 0):
-        return "refused"
-    if way == "check":
-        return "checked"
-    compilation = compile_text(text, "fuzz.kvspec")
+    if steps.formatted and _formatted(project.main.source):
+        way.steps.append("formatted")
+    # Codes below KV100 say that it is no sound spec; others are found on a sound one.
+    unsound = any(each.code < "KV100" for each in report.diagnostics if each.severity.rank == 0)
+    if steps.planned and not unsound:
+        _plan(loaded(text, fresh=steps.fresh), way, steps)
+    return way
+
+
+def loaded(text: str, *, fresh: bool = True) -> Project:
+    catalog = Catalog() if fresh else KeptCatalog()
+    return load_text(text, "fuzz.kvspec", FOLDER, catalog=catalog)
+
+
+def _plan(project: Project, way: Way, steps: Steps) -> None:
+    compilation = compiled(project)
     draw_findings(compilation.report)
     if all(plan.unplanned for plan in compilation.plans):
-        return "unplanned"
+        return
     draw_plans(compilation.plans)
-    if way == "all":
+    way.steps.append("planned")
+    if steps.rendered:
         report_html(compilation.plans, "0")
-        draw_graphs(text)
-    return "planned"
+        draw_derivations(compilation.plans)
+        draw_graphs(project)
+        way.steps.append("rendered")
 
 
 def draw_findings(report: Report) -> None:
@@ -107,8 +165,14 @@ def draw_plans(plans: tuple[Plan, ...]) -> None:
         add_up(plan)
 
 
-def draw_graphs(text: str) -> None:
-    resolver = Resolver(load_text(text, "fuzz.kvspec"))
+def draw_derivations(plans: tuple[Plan, ...]) -> None:
+    for plan in plans:
+        for name, term in plan.values.items():
+            derivation_text(name, term, 80, PLAIN)
+
+
+def draw_graphs(project: Project) -> None:
+    resolver = Resolver(project)
     for name in resolver.concrete("deployment"):
         deployment, _ = resolver.deployment(name)
         if deployment is not None:
@@ -143,15 +207,14 @@ def strict(text: str) -> object:
     return json.loads(text, parse_constant=refuse)
 
 
-def _formatted(text: str) -> None:
+def _formatted(source: SourceFile) -> bool:
     """A text without faults is laid out; the result means the same and is laid out already."""
-    from kvdsl.source import SourceFile
-
-    module, faults = parse(SourceFile("fuzz.kvspec", text))
+    module, faults = parse(source)
     if faults:
-        return
+        return False
     after = format_module(module)
     again, left = parse(SourceFile("fuzz.kvspec", after))
     assert not left, "formatting broke it"
     assert equivalent(module, again), "formatting changed its meaning"
     assert format_module(again) == after, "formatting twice is not formatting once"
+    return True

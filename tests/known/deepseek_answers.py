@@ -39,7 +39,7 @@ def matrices_of_attention() -> int:
     """Parameters of one layer's attention without its two latent norms."""
     model, _ = Resolver(load_text("kvspec 1\n")).declaration("models.deepseek_v3")
     assert isinstance(model, Model)
-    found = [t for t in tensors(model) if t.module == "attention"]
+    found = [t for t in tensors(model) if t.module == "attention" and t.depths.first == 0]
     return sum(t.parameters for t in found if t.rows > 1)
 
 

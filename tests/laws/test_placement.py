@@ -88,7 +88,7 @@ def test_parameters_over_all_devices_are_the_logical_ones_times_copies(world: Wo
 
 
 def _title(tensor: Any) -> str:
-    return f"{tensor.module}.{tensor.part}.{tensor.name}.{tensor.runs[0][0]}.{tensor.place}"
+    return f"{tensor.module}.{tensor.part}.{tensor.name}.{tensor.depths.first}.{tensor.place}"
 
 
 @few
@@ -98,7 +98,7 @@ def test_bytes_of_weights_over_all_devices_are_the_stored_ones_times_copies(worl
     subject, degrees = placement.subject, placement.degrees
     on_devices = sum(Fraction(b.weights.value) * b.rank.count for b in memory.ledgers(placement))
     stored = sum(
-        weights.tensor_bytes(subject, s.tensor, stage.first, stage.layers) * s.copies
+        weights.tensor_bytes(subject, s.tensor, s.depths) * s.copies
         for stage in placement.stages
         for s in stage.shards
     )
