@@ -61,12 +61,15 @@ def scaled_bytes(parameters: int, bytes_each: Exact, scales: Exact) -> Exact:
 
 
 def format_of(subject: Subject, tensor: Tensor) -> Format:
-    """The format of a tensor: the narrowest line of the recipe."""
+    """The format of a tensor: the narrowest line of the recipe, or that of an engine's copy."""
+    if tensor.stored_as is not None:
+        return tensor.stored_as
     tower = subject.model.towers.get(tensor.part)
     if tensor.module == "tower" and tower is not None and tower.format is not None:
         found = tower.format.format_of("tower")
     else:
-        found = subject.weights.format_of(tensor.module, tensor.part, None)
+        module, part = ("mtp", "") if tensor.draft else (tensor.module, tensor.part)
+        found = subject.weights.format_of(module, part, None)
     if found is None:
         raise KeyError(tensor.module)
     return found
@@ -76,7 +79,7 @@ def tensor_bytes(subject: Subject, tensor: Tensor, layers: int, first: int) -> E
     """Bytes of a tensor in a run of layers; lines for single layers are looked up one by one."""
     count = tensor.count * redundancy(tensor, subject.degrees)
     recipe = subject.weights
-    if tensor.place != "layer" or not recipe.layer_cuts:
+    if tensor.place != "layer" or tensor.stored_as is not None or not recipe.layer_cuts:
         each = stored(format_of(subject, tensor), tensor.rows, tensor.columns)
         return each * count * layers
     found: Exact = 0
@@ -87,12 +90,14 @@ def tensor_bytes(subject: Subject, tensor: Tensor, layers: int, first: int) -> E
 
 
 def module_terms(placement: Placement, stage: Stage) -> dict[str, Term]:
-    """For each module, the bytes on a rank of the stage."""
-    groups: dict[str, dict[tuple[Fraction, str], list[Shard]]] = {}
+    """For each module, the bytes on a rank of the stage. Draft layers are one module."""
+    groups: dict[str, dict[tuple[Fraction, str, str], list[Shard]]] = {}
     for shard in stage.shards:
-        form = format_of(placement.subject, shard.tensor)
-        key = (shard.held, form.title)
-        groups.setdefault(shard.tensor.module, {}).setdefault(key, []).append(shard)
+        tensor = shard.tensor
+        form = format_of(placement.subject, tensor)
+        key = (shard.held, form.title, "absorbed copies of " if tensor.stored_as else "")
+        module = "mtp" if tensor.draft else tensor.module
+        groups.setdefault(module, {}).setdefault(key, []).append(shard)
     return {
         module: _module(placement.subject, stage, module, shares)
         for module, shares in groups.items()
@@ -103,11 +108,12 @@ def _module(
     subject: Subject,
     stage: Stage,
     module: str,
-    shares: dict[tuple[Fraction, str], list[Shard]],
+    shares: dict[tuple[Fraction, str, str], list[Shard]],
 ) -> Term:
-    word = module.replace("_", " ")
+    plain = module.replace("_", " ")
     terms = []
-    for (held, title), shards in shares.items():
+    for (held, title, prefix), shards in shares.items():
+        word = prefix + plain
         numbers = sum(_count(subject, s) for s in shards)
         first = stage.first
         size = sum(
@@ -117,7 +123,7 @@ def _module(
         ways = "copied whole" if held == 1 else f"1/{1 / held}"
         part = of_layout(subject, "held by each rank", held, f"{ways}, cut over {shards[0].mesh}")
         terms.append(bytes_on_rank.derive(f"{word} on a rank", stored_bytes=store, held=part))
-    return terms[0] if len(terms) == 1 else total(f"{word} on a rank", terms)
+    return terms[0] if len(terms) == 1 else total(f"{plain} on a rank", terms)
 
 
 def _count(subject: Subject, shard: Shard) -> int:

@@ -16,6 +16,7 @@ from kvdsl.spec.model import (
     AnyPart,
     GatedDelta,
     Gqa,
+    Indexer,
     Kda,
     Lightning,
     Mamba1,
@@ -59,6 +60,8 @@ class CachePart:
     growth: str = "token"
     limit: int = 0
     every: int = 1
+    draft: bool = False
+    """Of draft layers: kept by the last stage."""
 
     def tokens(self, length: int) -> int:
         """Records that a request of so many tokens keeps in one layer."""
@@ -77,30 +80,66 @@ class CachePart:
         return any(c.name in ("state", "conv_state") for c in self.components)
 
 
-def cache_parts(model: Model, recipe: Recipe) -> tuple[CachePart, ...]:
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """What an engine keeps otherwise than the model's definition has it: keys of layers that share
+    an indexer's choice, and columns of a convolution less than its kernel has."""
+
+    index_everywhere: bool = False
+    conv_less: int = 0
+
+
+AS_DEFINED = Keeping()
+
+
+def cache_parts(
+    model: Model, recipe: Recipe, keeping: Keeping = AS_DEFINED
+) -> tuple[CachePart, ...]:
     """The parts in the order of the stack; a format that changes in the middle of a run of equal
     layers cuts the run."""
+    every = _shared_indexer(model) if keeping.index_everywhere else None
     found: list[CachePart] = []
     first = 0
     for count, layer in model.sequence():
         edges = [first, *(c for c in recipe.layer_cuts if first < c < first + count), first + count]
         for start, end in pairwise(edges):
             for name in layer.parts:
-                found.extend(_parts(name, model.parts[name], recipe, start, end - start))
+                place = _Place(name, recipe, start, end - start, every, keeping.conv_less)
+                found.extend(_parts(place, model.parts[name]))
         first += count
     return tuple(_joined(found))
 
 
-def _parts(
-    name: str, part: AnyPart, recipe: Recipe, first: int, layers: int
-) -> Iterator[CachePart]:
-    place = _Place(name, recipe, first, layers)
+def draft_parts(
+    model: Model, recipe: Recipe, layers: int | None, keeping: Keeping = AS_DEFINED
+) -> tuple[CachePart, ...]:
+    """What the model's own draft layers keep; `layers` says how many of them are used."""
+    found: list[CachePart] = []
+    every = _shared_indexer(model) if keeping.index_everywhere else None
+    left = layers if layers is not None else sum(count for count, _ in model.drafts())
+    for count, layer in model.drafts():
+        used = min(count, left)
+        left -= used
+        for name in layer.parts if used else ():
+            place = _Place(name, recipe, model.layers, used, every, keeping.conv_less)
+            made = _parts(place, model.parts[name])
+            found.extend(replace(p, name=f"draft {p.name}", draft=True) for p in made)
+    return tuple(_joined(found))
+
+
+def _shared_indexer(model: Model) -> Indexer | None:
+    """The indexer whose choice others share."""
+    owners = (p.indexer for p in model.parts.values() if isinstance(p, Gqa | Mla))
+    return next((i for i in owners if isinstance(i, Indexer)), None)
+
+
+def _parts(place: _Place, part: AnyPart) -> Iterator[CachePart]:
     match part:
         case Gqa() | Mla():
             yield from _softmax(place, part)
         case GatedDelta() | Kda() | Lightning() | Mamba1() | Mamba2() | ShortConv():
             kept = tuple(_state(place, part))
-            yield CachePart(name, part.form, kept, first, layers, "request", 1)
+            yield replace(place.part(place.name, part.form, kept), growth="request", limit=1)
         case _:
             return
 
@@ -113,6 +152,9 @@ class _Place:
     recipe: Recipe
     first: int
     layers: int
+    index: Indexer | None = None
+    """The indexer of layers that have none of their own, where those keep its keys."""
+    conv_less: int = 0
 
     def component(self, word: str, heads: int, width: int, dimension: str) -> Component:
         form = self._named(word) if word == "state" else None
@@ -151,8 +193,11 @@ def _softmax(place: _Place, part: Gqa | Mla) -> Iterator[CachePart]:
         entry = place.component("compressed", 1, part.compress.width, "latent")
         made = place.part(f"{place.name} compressed", "compressed", (entry,))
         yield replace(made, every=every)
-    if part.indexer is not None and part.indexer != "shared":
-        index = place.component("index_key", 1, part.indexer.key_dim, "index_key")
+    indexer = part.indexer if isinstance(part.indexer, Indexer) else None
+    if part.indexer == "shared":
+        indexer = place.index
+    if indexer is not None:
+        index = place.component("index_key", 1, indexer.key_dim, "index_key")
         yield replace(place.part(f"{place.name} index", "indexer", (index,)), every=every)
 
 
@@ -185,7 +230,8 @@ def _state(
         case ShortConv():
             channels = part.width
     if not isinstance(part, Lightning):
-        yield place.component("conv_state", channels, part.conv, "channels")
+        columns = max(1, part.conv - place.conv_less)
+        yield place.component("conv_state", channels, columns, "channels")
     if heads:
         yield place.component("state", heads, width, "state_heads")
 

@@ -10,14 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import lcm
 
-from kvdsl.placement.cache import CachePart, cache_parts
+from kvdsl.placement.cache import CachePart, Keeping, cache_parts, draft_parts
 from kvdsl.placement.degrees import Degrees
 from kvdsl.placement.exchanges import Exchange, Group, exchanges
 from kvdsl.placement.meshes import Mesh, meshes, place
 from kvdsl.placement.shares import CacheShard, Shard, cache_shard, shard
+from kvdsl.placement.storage import absorbed, stored
 from kvdsl.placement.subject import Subject
 from kvdsl.placement.tensor import Tensor
-from kvdsl.placement.tensors import tensors
+from kvdsl.placement.tensors import draft_tensors, tensors
 from kvdsl.placement.topology import Reach
 from kvdsl.spec.hardware import Device
 
@@ -90,8 +91,10 @@ def build(subject: Subject) -> Placement:
     """The placement of a subject."""
     model, degrees = subject.model, subject.degrees
     logical = (*tensors(model), *tower_tensors(subject))
-    parts = cache_parts(model, subject.kv)
-    stages = tuple(_stages(subject, logical, parts))
+    parts = _cached(subject)
+    held = (*logical, *_drafted(subject))
+    kept = tuple(stored(subject, t) for t in (*held, *absorbed(subject, held)))
+    stages = tuple(_stages(subject, kept, parts))
     replicas = list(_replica_classes(subject))
     classes = _rank_classes(subject, replicas)
     found: list[Exchange] = []
@@ -102,6 +105,25 @@ def build(subject: Subject) -> Placement:
     groups = _groups(subject, replicas, sorted(axes))
     holders = _holders(subject, classes, replicas)
     return Placement(subject, logical, parts, stages, classes, holders, groups, tuple(found))
+
+
+def _cached(subject: Subject) -> tuple[CachePart, ...]:
+    """Parts of the cache: those of the stack, and those of the model's own draft layers."""
+    model, engine, draft = subject.model, subject.engine, subject.pool.draft
+    keeping = Keeping()
+    if engine is not None:
+        past = engine.hybrid_cache is not None and engine.hybrid_cache.conv_columns == "past"
+        keeping = Keeping(engine.index_everywhere, int(past))
+    found = cache_parts(model, subject.kv, keeping)
+    if draft is None or draft.method != "mtp":
+        return found
+    return (*found, *draft_parts(model, subject.kv, draft.layers, keeping))
+
+
+def _drafted(subject: Subject) -> tuple[Tensor, ...]:
+    draft = subject.pool.draft
+    own = draft is not None and draft.method == "mtp"
+    return draft_tensors(subject.model, draft.layers) if draft is not None and own else ()
 
 
 def tower_tensors(subject: Subject) -> tuple[Tensor, ...]:
@@ -137,7 +159,8 @@ def _stages(
         for tensor in logical:
             count = _overlap(tensor.first, tensor.layers, first, layers)
             if tensor.place != "layer":
-                count = int(number == 0 if tensor.place == "first" else last)
+                here = number == 0 if tensor.place == "first" else last
+                count = tensor.layers if here else 0
             if count:
                 held.append(shard(tensor, count, degrees, subject.engine))
             tied = subject.model.tied_embeddings and tensor.name == "tokens"
@@ -146,12 +169,18 @@ def _stages(
                 copy = replace(tensor, module="head", place="last")
                 held.append(shard(copy, 1, degrees, subject.engine))
         cached = tuple(
-            cache_shard(part, count, degrees)
+            cache_shard(part, count, degrees, subject.engine)
             for part in parts
-            if (count := _overlap(part.first, part.layers, first, layers))
+            if (count := _cached_layers(part, first, layers, last=last))
         )
         yield Stage(number, first, layers, tuple(held), cached)
         first += layers
+
+
+def _cached_layers(part: CachePart, first: int, layers: int, *, last: bool) -> int:
+    if part.draft:
+        return part.layers if last else 0
+    return _overlap(part.first, part.layers, first, layers)
 
 
 def _overlap(first: int, layers: int, start: int, length: int) -> int:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kvdsl.spec.formats import Format
+
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
@@ -32,6 +34,11 @@ class Tensor:
     group: str = ""
     """The group that counts it where that is not its module: `extra` for what stands beside the
     modules, `attention` for a mixer that a checkpoint stores as one."""
+
+    stored_as: Format | None = None
+    """Its format where the recipe does not say it: copies that an engine makes."""
+    draft: bool = False
+    """Of a draft layer: kept by the last stage, in the format of `mtp`."""
 
     @property
     def parameters(self) -> int:

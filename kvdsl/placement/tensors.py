@@ -31,6 +31,27 @@ def tensors(model: Model) -> tuple[Tensor, ...]:
     return tuple(found)
 
 
+def draft_tensors(model: Model, layers: int | None) -> tuple[Tensor, ...]:
+    """Tensors of the model's own draft layers (`mtp`): its layers, and for each a projection of
+    token and hidden state and three norms. `layers` says how many of them are used."""
+    found: list[Tensor] = []
+    left = layers if layers is not None else sum(count for count, _ in model.drafts())
+    for count, layer in model.drafts():
+        used = min(count, left)
+        left -= used
+        if not used:
+            continue
+        # The projection lies as routers do: engines keep it whole.
+        join = Tensor("router", "", "draft_join", model.hidden, 2 * model.hidden, "router",
+                      model.hidden)  # fmt: skip
+        norms = replace(vector("norms", "", "draft", model.hidden), count=3)
+        found.extend(
+            replace(tensor, first=model.layers, layers=used, place="last", draft=True)
+            for tensor in (*_layer(model, layer), join, norms)
+        )
+    return tuple(found)
+
+
 def active(model: Model, tensor: Tensor) -> int:
     """Parameters of a tensor that one token meets: `active` of the routed experts, all else."""
     part = model.parts.get(tensor.part)

@@ -328,6 +328,10 @@ class Model(Declaration):
         """Runs of equal neighbours in the order of the stack: (how many, layer)."""
         yield from _merged(_flat(self.stack))
 
+    def drafts(self) -> Iterator[tuple[int, Layer]]:
+        """The same of the draft layers."""
+        yield from _merged(_flat(self.mtp))
+
 
 def _flat(runs: tuple[Run, ...]) -> Iterator[tuple[int, Layer]]:
     for run in runs:
