@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kvdsl import units
-from kvdsl.arithmetic import at_least, floored, over
+from kvdsl.arithmetic import at_least, floored, over, real, times
 from kvdsl.costs import pages
 from kvdsl.costs.origins import fixed, leaf
 from kvdsl.costs.weights import Exact
@@ -58,7 +58,7 @@ def requests_of_pages(pages: int, common: int, each: int) -> int:
 )
 def tokens_of_longest(pages: int, each: int, length: int) -> int:
     # The engine divides in floating point, which may end one token lower than the exact product.
-    return int(pages / each * length)
+    return floored(real(pages) / real(each) * length, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ def tokens_beside_windows(room: Exact, full: Exact, share: Exact, window: Exact)
 
 @formula("room x share / (1 + share)", units.BYTES, _SGLANG)
 def room_of_states(room: Exact, share: Exact) -> Exact:
-    return over(Fraction(room) * Fraction(share), 1 + Fraction(share))
+    return over(times(room, share), 1 + share)
 
 
 @formula("floor(room of states / bytes of a request's states) - states never used", units.NONE,

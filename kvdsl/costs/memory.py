@@ -11,16 +11,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kvdsl import units
-from kvdsl.arithmetic import at_least, floored
+from kvdsl.arithmetic import at_least, floored, over
 from kvdsl.costs import cache, capacity, weights
-from kvdsl.costs.origins import leaf as leaf
-from kvdsl.costs.origins import of_layout, of_model
+from kvdsl.costs.origins import leaf, of_layout, of_model
 from kvdsl.costs.weights import Exact
 from kvdsl.formulas import Term, assumed, formula, greatest, least, total
 from kvdsl.placement.placement import Holder, Placement, RankClass
 from kvdsl.placement.subject import Subject
 from kvdsl.spec.engine import Engine, HeldBack, Overhead
 from kvdsl.units import tidy
+
+__all__ = ("Capacity", "Ledger", "capacities", "capacity_terms", "fullest", "largest_token",
+           "leaf", "ledgers", "overheads")  # fmt: skip
 
 DEFAULT_UTILIZATION = Fraction(90, 100)
 """language.md, `budget utilization`: 90 % where neither the deployment nor the engine says."""
@@ -50,7 +52,7 @@ def usable_of_free(utilization: Exact, memory: Exact, reserve: Exact) -> Exact:
 @formula("(memory - held back) / memory, to a thousandth", units.NONE,
          "SGLang 0.5.23, arg_groups/memory_hook.py")  # fmt: skip
 def share_beside(memory: Exact, held_back: Exact) -> Exact:
-    return Fraction(round((Fraction(memory) - Fraction(held_back)) / Fraction(memory) * 1000), 1000)
+    return over(floored(2000 * (memory - held_back) + memory, 2 * memory), 1000)
 
 
 @formula("floor(room / bytes a token on the device)", units.TOKENS, "capacity floors in each pool")
@@ -339,11 +341,11 @@ def _requests(
 
 def capacity_terms(subject: Subject, found: tuple[Capacity, ...]) -> dict[str, Term]:
     tokens, requests = [], []
-    for capacity in found:
-        holders = of_layout(subject, "holders (DP ranks of all replicas)", capacity.holder.count)
-        tokens.append(tokens_of_holders.derive("tokens", holders=holders, tokens=capacity.tokens))
+    for one in found:
+        holders = of_layout(subject, "holders (DP ranks of all replicas)", one.holder.count)
+        tokens.append(tokens_of_holders.derive("tokens", holders=holders, tokens=one.tokens))
         requests.append(
-            requests_of_holders.derive("requests", holders=holders, requests=capacity.requests)
+            requests_of_holders.derive("requests", holders=holders, requests=one.requests)
         )
     logged = {}
     for name, terms in (

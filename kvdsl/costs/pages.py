@@ -125,8 +125,9 @@ def pool(subject: Subject, stage: Stage) -> Pool | None:
 def _uniform(subject: Subject, stage: Stage, engine: Engine, shares: list[CacheShard]) -> Pool:
     """All layers in one group: a page is the plain sum of theirs."""
     size, tp = page_tokens(engine, stage), subject.degrees.attention.tp
-    # Keys that every cp rank keeps stand for as many tokens as the others' pages.
-    ways = max(s.tokens.size for s in shares)
+    # A page id stands for a page on each rank of the sequence; a page of one token is that token,
+    # on one of them. Keys that every cp rank keeps stand for as many tokens as the others' pages.
+    ways = max(s.tokens.size for s in shares) if size > 1 else 1
     record = sum(
         (token_bytes(s, engine, tp) * s.layers * ways / s.tokens.size for s in shares),
         start=Fraction(0),
