@@ -95,7 +95,7 @@ def module_terms(placement: Placement, stage: Stage) -> dict[str, Term]:
     for shard in stage.shards:
         tensor = shard.tensor
         form = format_of(placement.subject, tensor)
-        key = (shard.held, form.title, "absorbed copies of " if tensor.stored_as else "")
+        key = (shard.held, form.title, tensor.made)
         module = "mtp" if tensor.draft else tensor.module
         groups.setdefault(module, {}).setdefault(key, []).append(shard)
     return {
@@ -112,8 +112,8 @@ def _module(
 ) -> Term:
     plain = module.replace("_", " ")
     terms = []
-    for (held, title, prefix), shards in shares.items():
-        word = prefix + plain
+    for (held, title, made), shards in shares.items():
+        word = f"{made} of {plain}" if made else plain
         numbers = sum(_count(subject, s) for s in shards)
         first = stage.first
         size = sum(

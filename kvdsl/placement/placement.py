@@ -15,7 +15,7 @@ from kvdsl.placement.degrees import Degrees
 from kvdsl.placement.exchanges import Exchange, Group, exchanges
 from kvdsl.placement.meshes import Mesh, meshes, place
 from kvdsl.placement.shares import CacheShard, Shard, cache_shard, shard
-from kvdsl.placement.storage import absorbed, stored
+from kvdsl.placement.storage import absorbed, position_tables, stored
 from kvdsl.placement.subject import Subject
 from kvdsl.placement.tensor import Tensor
 from kvdsl.placement.tensors import draft_tensors, tensors
@@ -93,7 +93,8 @@ def build(subject: Subject) -> Placement:
     logical = (*tensors(model), *tower_tensors(subject))
     parts = _cached(subject)
     held = (*logical, *_drafted(subject))
-    kept = tuple(stored(subject, t) for t in (*held, *absorbed(subject, held)))
+    made = (*absorbed(subject, held), *position_tables(subject))
+    kept = tuple(stored(subject, t) for t in (*held, *made))
     stages = tuple(_stages(subject, kept, parts))
     replicas = list(_replica_classes(subject))
     classes = _rank_classes(subject, replicas)
@@ -159,7 +160,7 @@ def _stages(
         for tensor in logical:
             count = _overlap(tensor.first, tensor.layers, first, layers)
             if tensor.place != "layer":
-                here = number == 0 if tensor.place == "first" else last
+                here = {"first": number == 0, "last": last, "each": True}[tensor.place]
                 count = tensor.layers if here else 0
             if count:
                 held.append(shard(tensor, count, degrees, subject.engine))

@@ -92,6 +92,8 @@ def spread(module: str, degrees: Degrees, engine: Engine | None) -> Spread:
 def _cuts(tensor: Tensor, degrees: Degrees, engine: Engine | None) -> tuple[str, tuple[Cut, ...]]:
     attention = degrees.attention
     module, cut = tensor.module, tensor.cut
+    if cut == "copies":
+        return "stage", ()
     if module == "tower":
         return "stage", () if cut == "copy" else (Cut("tower", None, "stage", degrees.size),)
     if module in ("attention", "state_mixer"):

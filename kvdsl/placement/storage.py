@@ -14,7 +14,7 @@ from kvdsl.placement.subject import Subject
 from kvdsl.placement.tensor import Tensor
 from kvdsl.spec.engine import Engine
 from kvdsl.spec.formats import Format
-from kvdsl.spec.model import Mla
+from kvdsl.spec.model import Gqa, Mla
 
 
 def stored(subject: Subject, tensor: Tensor) -> Tensor:
@@ -43,12 +43,22 @@ def absorbed(subject: Subject, logical: tuple[Tensor, ...]) -> Iterator[Tensor]:
         width = part.nope_dim + (part.value_dim if engine.absorbed_values else 0)
         form = subject.activations if engine.absorbed_as == "activations" else None
         values = part.query_heads * width * part.kv_rank
-        yield replace(tensor, name="kv_up absorbed", rows=1, columns=values, stored_as=form)
+        yield replace(tensor, name="kv_up absorbed", rows=1, columns=values, stored_as=form,
+                      made="absorbed copies")  # fmt: skip
 
 
-def padded_rows(rows: int, engine: Engine | None) -> int:
-    """Vocabulary rows as an engine stores them."""
-    return _up(rows, engine.vocab_pad if engine else 1)
+def position_tables(subject: Subject) -> Iterator[Tensor]:
+    """The angles that rotary embeddings look up: a row for each position, one table a width."""
+    engine, model = subject.engine, subject.model
+    if engine is None or not engine.position_table or model.max_context is None:
+        return
+    parts = [p for p in model.parts.values() if isinstance(p, Gqa | Mla)]
+    widths = {p.rope_dim if isinstance(p, Mla) else p.head_dim for p in parts}
+    for width in sorted(widths - {0}):
+        values = model.max_context * width
+        yield Tensor("norms", "", f"positions {width}", 1, values, "copies", 1,
+                     place="each", stored_as=subject.activations,
+                     made="position table")  # fmt: skip
 
 
 def _padded_vocabulary(tensor: Tensor, step: int) -> Tensor:

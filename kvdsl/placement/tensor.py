@@ -30,13 +30,15 @@ class Tensor:
     first: int = 0
     layers: int = 1
     place: str = "layer"
-    """`layer`, or `first` and `last` for what belongs to the first or last stage."""
+    """`layer`, or `first` and `last` for what belongs to the first or last stage, `each` to all."""
     group: str = ""
     """The group that counts it where that is not its module: `extra` for what stands beside the
     modules, `attention` for a mixer that a checkpoint stores as one."""
 
     stored_as: Format | None = None
     """Its format where the recipe does not say it: copies that an engine makes."""
+    made: str = ""
+    """What an engine makes of it beside the checkpoint's: `absorbed copies`."""
     draft: bool = False
     """Of a draft layer: kept by the last stage, in the format of `mtp`."""
 

@@ -190,6 +190,9 @@ class Engine(Declaration):
     absorbed_as: Annotated[Literal["activations", "weights"], Word(("activations", "weights"))] = (
         Field(default="activations", description="their format")
     )
+    position_table: Yes = Field(
+        default=False, description="angles of every position are kept: longest context x head width"
+    )
     vocab_pad: Positive = Field(default=1, description="vocabulary rows are padded to a multiple")
     expert_pad: Positive = Field(
         default=1,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from tests.known.published import PUBLISHED, SEEDS
+from tests.known.test_engine_logs import FIGURES, NOT_PREDICTED, PREDICTED
 from tests.known.test_hf_configs import CACHES, PARAMETERS
 from tests.known.test_hf_configs import WAITING as UNCOUNTED
 from tests.known.test_parameters import COUNTED
@@ -61,6 +62,12 @@ def readme() -> str:
             "`test_hf_configs.py`",
             f"{len(PARAMETERS)} configs by group of parameters, {len(CACHES)} by cache at 5 "
             f"lengths; {len(UNCOUNTED)} without a count",
+        ),
+        (
+            "`data/engine_cases.json`: start-up logs of engines, as people published them",
+            "`test_engine_logs.py`",
+            f"{len(FIGURES)} figures of {len(PREDICTED)} logs; {len(NOT_PREDICTED)} are not "
+            "predicted",
         ),
         (
             "the two worked deployments of `specs/examples`",
