@@ -19,8 +19,10 @@ from kvdsl.checks import (
     heads,
     latent,
     load,
+    refusals,
     room,
     stages,
+    starts,
 )
 from kvdsl.checks.study import Fact, Fill, Study
 from kvdsl.costs.estimate import Estimate, estimate
@@ -44,6 +46,8 @@ RULES: tuple[Rule, ...] = tuple(
             *figures.RULES,
             *formats.RULES,
             *claims.RULES,
+            *refusals.RULES,
+            *starts.RULES,
         ),
         key=lambda r: r.code,
     )

@@ -91,7 +91,7 @@ def fits(subject: Subject, ranks: list[Rank], length: int, common: int) -> Fits 
     if len(found) == len(kept):
         return _of_pool(subject, engine, found, length, common)
     if engine.hybrid == "two_pools":
-        return _of_two(subject, engine, kept, length)
+        return _of_two(engine, kept, length)
     return None
 
 
@@ -130,7 +130,29 @@ def _of_pool(
         common=own,
         each=_taken(found, length, shared) if shared else each,
     )
-    return Fits(tokens, requests, _printed(subject, engine, found, count, size), count)
+    logged = _logged(subject, found, count)
+    return Fits(tokens, requests, _printed(subject, engine, found, logged, size), logged)
+
+
+def _logged(subject: Subject, found: list[tuple[Rank, pages.Pool]], count: Term) -> Term:
+    """Pages that the engine asks for: by a token's bytes as it counts them."""
+    counted = [(rank, pages.pool(subject, rank.stage, counted=True)) for rank, _ in found]
+    if all(one is None or one.page == pool.page
+           for (_, one), (_, pool) in zip(counted, found, strict=True)):  # fmt: skip
+        return count
+    return least(
+        "pages that the engine asks for",
+        [
+            pages_that_fit.derive(
+                f"pages of a rank of stage {rank.stage.number}",
+                room=rank.room,
+                page=_page(subject, rank, pool),
+            )
+            for rank, pool in counted
+            if pool is not None
+        ],
+        note="KV heads counted over TP, copies left out",
+    )
 
 
 def _printed(
@@ -211,13 +233,13 @@ def requests_of_slots(slots: int, copies: int) -> int:
     return floored(slots, copies)
 
 
-def _of_two(subject: Subject, engine: Engine, ranks: list[Rank], length: int) -> Fits:
+def _of_two(engine: Engine, ranks: list[Rank], length: int) -> Fits:
     """Full attention and windows in pools of a set ratio, states in one of their own."""
     how = engine.hybrid_cache or HybridCache()
     tokens: list[Term] = []
     requests: list[Term] = []
     for rank in ranks:
-        one, many = _rank_of_two(subject, engine, how, rank, length)
+        one, many = _rank_of_two(engine, how, rank, length)
         tokens.append(one)
         requests.append(many)
     held = least("tokens of the larger pool", tokens, note="every rank takes the fewest of any")
@@ -232,14 +254,12 @@ def _of_two(subject: Subject, engine: Engine, ranks: list[Rank], length: int) ->
     return Fits(most, count, held.named(f"tokens that {engine.title} prints"))
 
 
-def _rank_of_two(
-    subject: Subject, engine: Engine, how: HybridCache, rank: Rank, length: int
-) -> tuple[Term, Term]:
-    stage, tp = rank.stage, subject.degrees.attention.tp
+def _rank_of_two(engine: Engine, how: HybridCache, rank: Rank, length: int) -> tuple[Term, Term]:
+    stage = rank.stage
     size = pages.page_tokens(engine, stage)
 
     def summed(shares: list[CacheShard]) -> Fraction:
-        return sum((pages.token_bytes(s, engine, tp) * s.layers * s.tokens.held for s in shares),
+        return sum((pages.token_bytes(s) * s.layers * s.tokens.held for s in shares),
                    start=Fraction(0))  # fmt: skip
 
     states = [s for s in stage.cache if s.part.growth == "request"]

@@ -92,12 +92,13 @@ def page_tokens(engine: Engine, stage: Stage) -> int:
     return max(found)
 
 
-def token_bytes(share: CacheShard, engine: Engine | None, tp: int) -> Fraction:
-    """Bytes of a token in one layer on a rank that keeps the token."""
-    even = engine is not None and engine.sizing == "even"
+def token_bytes(share: CacheShard, *, even: bool = False) -> Fraction:
+    """Bytes of a token in one layer on a rank that keeps the token; `even` takes KV heads over TP
+    however few they are."""
     found = Fraction(0)
     for component, cut in share.heads:
-        held = Fraction(1, tp) if even and component.dimension == "kv_heads" else cut.held
+        whole = even and component.dimension == "kv_heads"
+        held = Fraction(1, cut.size) if whole else cut.held
         found += Fraction(_whole(component)) * held
     return found / share.part.every
 
@@ -106,8 +107,9 @@ def _whole(component: Component) -> Fraction:
     return Fraction(component_bytes(component) * component.heads)
 
 
-def pool(subject: Subject, stage: Stage) -> Pool | None:
-    """The pool of pages of a rank of a stage; None where parts have pools of their own."""
+def pool(subject: Subject, stage: Stage, *, counted: bool = False) -> Pool | None:
+    """The pool of pages of a rank of a stage; None where parts have pools of their own. `counted`
+    takes a token's bytes as the engine counts them when it sizes the pool."""
     engine = subject.engine
     if engine is None or not stage.cache:
         return None
@@ -116,20 +118,20 @@ def pool(subject: Subject, stage: Stage) -> Pool | None:
     if engine.hybrid == "full":
         uneven = [s for s in uneven if s.part.state]
     if not uneven and len(shares) == len(stage.cache):
-        return _uniform(subject, stage, engine, shares)
+        return _uniform(stage, engine, shares, even=counted and engine.sizing == "even")
     if engine.hybrid == "one_pool":
         return _mixed(subject, stage, engine, shares)
     return None
 
 
-def _uniform(subject: Subject, stage: Stage, engine: Engine, shares: list[CacheShard]) -> Pool:
+def _uniform(stage: Stage, engine: Engine, shares: list[CacheShard], *, even: bool) -> Pool:
     """All layers in one group: a page is the plain sum of theirs."""
-    size, tp = page_tokens(engine, stage), subject.degrees.attention.tp
+    size = page_tokens(engine, stage)
     # A page id stands for a page on each rank of the sequence; a page of one token is that token,
     # on one of them. Keys that every cp rank keeps stand for as many tokens as the others' pages.
     ways = max(s.tokens.size for s in shares) if size > 1 else 1
     record = sum(
-        (token_bytes(s, engine, tp) * s.layers * ways / s.tokens.size for s in shares),
+        (token_bytes(s, even=even) * s.layers * ways / s.tokens.size for s in shares),
         start=Fraction(0),
     )
     layers = sum(s.layers for s in shares)
@@ -155,7 +157,7 @@ class _Bucket:
 
 def _mixed(subject: Subject, stage: Stage, engine: Engine, shares: list[CacheShard]) -> Pool:
     how = engine.hybrid_cache or HybridCache()
-    buckets = _buckets(subject, engine, shares)
+    buckets = _buckets(shares)
     block = _block(page_tokens(engine, stage), how, buckets)
     widest = max(b.bytes if b.state else b.bytes * block for b in buckets)
     counts = [b.layers for b in buckets]
@@ -182,13 +184,12 @@ def _mixed(subject: Subject, stage: Stage, engine: Engine, shares: list[CacheSha
     return Pool(tuple(kinds), widest * size, max(full.block, 1) * full.ways)
 
 
-def _buckets(subject: Subject, engine: Engine, shares: list[CacheShard]) -> list[_Bucket]:
+def _buckets(shares: list[CacheShard]) -> list[_Bucket]:
     """Layers of full attention together, windows by their width, states by their size."""
-    tp = subject.degrees.attention.tp
     found: dict[tuple[str, int, Fraction], _Bucket] = {}
     for share in shares:
         part = share.part
-        each = token_bytes(share, engine, tp)
+        each = token_bytes(share)
         limit = part.limit if part.growth == "window" else 0
         word = "states" if part.state else f"window of {limit:,}" if limit else "full attention"
         key = (word, limit, each)

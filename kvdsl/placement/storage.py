@@ -61,6 +61,11 @@ def position_tables(subject: Subject) -> Iterator[Tensor]:
                      made="position table")  # fmt: skip
 
 
+def padded_rows(rows: int, engine: Engine | None) -> int:
+    """Vocabulary rows as an engine stores them."""
+    return _up(rows, engine.vocab_pad if engine else 1)
+
+
 def _padded_vocabulary(tensor: Tensor, step: int) -> Tensor:
     if tensor.rows == tensor.atoms:
         rows = _up(tensor.rows, step)

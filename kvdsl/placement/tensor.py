@@ -35,6 +35,8 @@ class Tensor:
     """The group that counts it where that is not its module: `extra` for what stands beside the
     modules, `attention` for a mixer that a checkpoint stores as one."""
 
+    along: str = "rows"
+    """What a cut goes along: `rows` (a projection's outputs), or `columns` (what it reads)."""
     stored_as: Format | None = None
     """Its format where the recipe does not say it: copies that an engine makes."""
     made: str = ""

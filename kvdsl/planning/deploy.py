@@ -24,6 +24,7 @@ from kvdsl.requirements import CLAIMS, Judged, judge
 from kvdsl.rules import Rule
 from kvdsl.spec.declaration import Block
 from kvdsl.spec.deployment import Deployment
+from kvdsl.spec.engine import Limits
 from kvdsl.spec.layout import Layout
 from kvdsl.spelling import nearest
 from kvdsl.syntax.nodes import Measure, Number, Within
@@ -128,12 +129,18 @@ def _shared_devices(estimates: Mapping[str, Estimate]) -> Iterator[Told]:
             yield Told(rule, worded(rule, fact), fact, rule.severity, None)
 
 
+def _more_than_context(limits: Limits | None) -> bool:
+    return limits is not None and limits.model_fields_set - {"origins", "at"} != {"context"}
+
+
 def _not_costed(deployment: Deployment) -> Iterator[Told]:
     """What is written and resolved, but does not enter the figures of this version."""
     parts: list[tuple[str, Block | None]] = [("search", deployment.search)]
     parts += [(f"tier `{name}`", tier) for name, tier in deployment.tiers.items()]
     for pool in deployment.pools.values():
-        parts += [("draft", pool.draft), ("limits", pool.limits)]
+        # The longest request is checked, and an engine's pages and shares follow from the rest.
+        idle = pool.limits if pool.engine is None and _more_than_context(pool.limits) else None
+        parts += [("draft", pool.draft), ("limits", idle)]
     rule = claim_rules.not_costed
     for word, block in parts:
         if block is not None and block.at is not None:
