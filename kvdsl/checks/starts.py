@@ -41,7 +41,7 @@ def _block(form: Format) -> tuple[int, int] | None:
 def _cut_block(subject: Subject, shard: Shard) -> tuple[int, int, int, str] | None:
     """(width, ways, block, format) where a rank's part of a tensor ends inside a block."""
     tensor = shard.tensor
-    if tensor.module in UNQUANTIZED or tensor.made or "norm" in (tensor.cut, tensor.name):
+    if tensor.module in UNQUANTIZED or tensor.made or tensor.cut == "norm" or tensor.rows == 1:
         return None
     form = format_of(subject, tensor)
     block = _block(form)

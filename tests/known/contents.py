@@ -70,6 +70,12 @@ def readme() -> str:
             "predicted",
         ),
         (
+            "formulas in the sources of vLLM, SGLang and TensorRT-LLM, worked by hand",
+            "`test_engine_pages.py`, `test_engine_policies.py`",
+            "pages, pools and shares; DeepSeek V3 on eight H200 under each engine, module by "
+            "module",
+        ),
+        (
             "the two worked deployments of `specs/examples`",
             "`test_worked_examples.py`",
             "every figure of their comments and of the capacity tables",

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.known.published import HERE, Spec, codes
+from kvdsl.diagnostics import Severity
+from tests.known.published import HERE, Spec, codes, finding
 
 LOGS: Mapping[str, Any] = {
     case["id"]: case
@@ -143,6 +144,24 @@ def test_half_of_all_figures_come_within_a_thousandth() -> None:
 
 def test_a_room_below_nothing_is_refused_as_the_engine_refused_it() -> None:
     assert "KV141" in codes(SPEC.plan("vllm_13882"))
+
+
+def test_a_longest_request_that_is_counted_over_all_layers_is_refused_at_the_printed_length() -> (
+    None
+):
+    # vllm-project/vllm#34076: 3.18 GiB over 48 layers, though a stage has 32 of them at the most.
+    refused = finding(SPEC.plan("vllm_34076"), "KV223")
+    assert refused.severity is Severity.ERROR
+    most = dict(refused.quantities)["longest that fits"].value
+    assert float(most) == pytest.approx(LOGS["vllm-34076"]["reported"]["kv_tokens"], rel=NEAR)
+    assert any("by its stages 52,0" in note for note in refused.diagnostic.notes)
+
+
+def test_a_longer_limit_than_the_cache_holds_is_refused_as_the_engine_refused_it() -> None:
+    # vllm-project/vllm#10517: 29,000 tok against the 23,648 that were printed.
+    refused = finding(SPEC.plan("vllm_10517_b"), "KV223")
+    most = dict(refused.quantities)["longest that fits"].value
+    assert float(most) == pytest.approx(23_648, rel=NEAR)
 
 
 def test_every_log_is_predicted_or_says_why_not_and_every_distance_is_used() -> None:
