@@ -42,7 +42,7 @@ def check_by_pydantic(spec: Block) -> None:
 def test_an_example_resolves_without_a_word(path: Path) -> None:
     resolver = Resolver(load(str(path)))
     assert plain(resolver.check()) == ""
-    for name in resolver.declared("deployment"):
+    for name in resolver.concrete("deployment"):
         deployment, problems = resolver.deployment(name)
         assert plain(problems) == ""
         assert deployment is not None

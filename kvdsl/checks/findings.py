@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kvdsl.checks import (
+    blocks,
     budget,
     claims,
     data_parallel,
@@ -47,6 +48,7 @@ RULES: tuple[Rule, ...] = tuple(
             *formats.RULES,
             *claims.RULES,
             *refusals.RULES,
+            *blocks.RULES,
             *starts.RULES,
         ),
         key=lambda r: r.code,

@@ -148,10 +148,10 @@ def _stored_term(
         "bytes a parameter",
         bits,
         units.BYTES,
-        basis="catalog" if form.catalog else "spec",
+        basis="default" if form.at is None else "catalog" if form.catalog else "spec",
         span=form.at,
         source=form.source,
-        note=title,
+        note=title if form.at is not None else f"{title}, where nothing names activations",
     )
     scales = size - numbers * bits
     if not scales:
