@@ -34,7 +34,9 @@ def _block(form: Format) -> tuple[int, int] | None:
 def _cut_block(subject: Subject, shard: Shard) -> tuple[int, int, int, str] | None:
     """(width, ways, block, format) where a rank's part of a tensor ends inside a block."""
     tensor = shard.tensor
-    if tensor.module in UNQUANTIZED or tensor.made or tensor.cut == "norm" or tensor.rows == 1:
+    if tensor.module in UNQUANTIZED or tensor.made or tensor.rows == 1:
+        return None
+    if tensor.cut in ("norm", "indexer"):  # small tables and whole matrices
         return None
     form = format_of(subject, tensor)
     block = _block(form)
@@ -45,6 +47,8 @@ def _cut_block(subject: Subject, shard: Shard) -> tuple[int, int, int, str] | No
     size, step = (
         (tensor.columns, block[1]) if tensor.along == "columns" else (tensor.rows, block[0])
     )
+    if step == 1:
+        return None
     part = Fraction(size) * prod((c.held for c in cuts if c.axis != "experts.ep"),
                                  start=Fraction(1))  # fmt: skip
     return (size, ways, step, form.title) if part % step else None

@@ -367,4 +367,131 @@ def refused_combination(study: Study) -> Iterator[Fact]:
         )
 
 
-RULES: tuple[Rule, ...] = (cp_out_of_range, uneven_width, refused_combination)
+# --- a cache handed over ------------------------------------------------------------------------
+
+
+def transfer_fact(sender: Subject, taker: Subject) -> Fact | None:
+    """What the decoding engine has against taking the cache from the prefill pool's ranks."""
+    engine = taker.engine
+    if engine is None or engine.transfer_tp == "any":
+        return None
+    one, other = sender.degrees.attention, taker.degrees.attention
+    from_tp, to_tp = one.tp * one.cp, other.tp * other.cp
+    fault = ""
+    if from_tp % to_tp and to_tp % from_tp:
+        fault = "neither is a multiple of the other"
+    for name, part in softmax(sender) if not fault else ():
+        if isinstance(part, Gqa) and from_tp > max(to_tp, part.kv_heads):
+            fault = f"the {part.kv_heads} KV heads of `{name}` are copied on the sending ranks"
+            break
+    if not fault:
+        return None
+    return Fact(
+        taker.place("layout"),
+        {**policy(engine, "transfer_tp"), "from_tp": from_tp, "to_tp": to_tp, "fault": fault},
+        (("TP that sends", Quantity(from_tp)), ("TP that takes", Quantity(to_tp))),
+        labels=policy_label(engine, "transfer_tp"),
+    )
+
+
+@rule(
+    "KV224",
+    "refused-transfer",
+    Severity.ERROR,
+    "plan",
+    "{engine} does not hand a cache from TP={from_tp} to TP={to_tp}: {fault}",
+    label="takes on {to_tp} ranks what {from_tp} send",
+    notes=(POLICY_NOTE,),
+    helps=("give both pools the same TP, or the decoding one a multiple of the other's",),
+)
+def refused_transfer() -> Iterator[Fact]:
+    """A cache goes between pools only where the engine can put its heads together.
+
+    What it checks
+        With `transfer_tp = multiple`: of the TP of a prefill and of a decode pool one is a multiple
+        of the other, and a sender with copies of KV heads has no more ranks than the taker.
+
+    Why it matters
+        Each rank takes its heads from whole ranks of the other side. Other ratios stop at the
+        first request, on a deployment that fits.
+
+    Example
+        deployment served {
+          model    = many_heads
+          weights  = formats.bf16
+          kv       = formats.bf16
+          engine   = engines.vllm_0_33
+          budget   { reserve = 3 GB }
+          workload { prompt = 8 ktok; output = 400 tok; rate = 1 req/s }
+          pool prefill { on = hall.devices[0..7]; layout { tp = 8 } }
+          pool decode  { on = hall.devices[8..13]; layout { tp = 6 } }
+          transfer { over = links.infiniband_ndr }
+        }
+        cluster hall { nodes = 2 x nodes.hgx_h200; fabric = links.infiniband_ndr }
+        model many_heads {
+          hidden = 3072; vocab = 32_064
+          attention a = gqa { query_heads = 24; kv_heads = 24; head_dim = 128 }
+          ffn f = gated { intermediate = 9216 }
+          stack { 28 x layer { a; f } }
+        }
+
+    Instead
+        Equal TP, or a multiple on the side that decodes.
+
+        deployment better extends served {
+          pool decode { on = hall.devices[8..15]; layout = { tp = 8 } }
+        }
+    """
+    yield from ()
+
+
+@rule(
+    "KV227",
+    "draft-without-layers",
+    Severity.ERROR,
+    "subject",
+    "the draft is by `mtp`, and {model} has no draft layers",
+    label="method = mtp",
+    helps=("declare them (`mtp {{ … }}` in the model), or draft by `eagle`, `model` or `ngram`",),
+)
+def draft_without_layers(study: Study) -> Iterator[Fact]:
+    """A draft by the model's own layers needs such layers.
+
+    What it checks
+        With `draft { method = mtp }` the model declares `mtp`.
+
+    Why it matters
+        Their weights and cache would count nothing, and no engine could load them.
+
+    Example
+        deployment served {
+          model    = models.llama_3_1_8b
+          weights  = formats.bf16
+          kv       = formats.bf16
+          on       = 1 x nodes.hgx_h100
+          layout   { tp = 8 }
+          budget   { reserve = 3 GB }
+          workload { context = 8 ktok; concurrency = 8 req }
+          draft    { method = mtp; tokens = 2 }
+        }
+
+    Instead
+        Another method.
+
+        deployment better extends served { draft { method = ngram } }
+    """
+    draft = study.subject.pool.draft
+    if draft is None or draft.method != "mtp" or study.subject.model.mtp:
+        return
+    origin = draft.origin("method")
+    yield Fact(origin.span if origin else draft.at or study.subject.place("deployment"),
+               {"model": study.subject.model.title})  # fmt: skip
+
+
+RULES: tuple[Rule, ...] = (
+    cp_out_of_range,
+    uneven_width,
+    refused_combination,
+    refused_transfer,
+    draft_without_layers,
+)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, product
 
 from kvdsl.checks import claims as claim_rules
+from kvdsl.checks import refusals
 from kvdsl.checks.findings import RULES, Fired, examine, worded
 from kvdsl.checks.study import Fact, Fill
 from kvdsl.costs.estimate import Estimate, memory_estimate
@@ -81,6 +82,7 @@ def outcome(deployment: Deployment, layout: Layout | None = None) -> Outcome:
     told.extend(_requirement_findings(deployment, judged, estimates, layout))
     told.extend(_not_costed(deployment))
     told.extend(_shared_devices(estimates))
+    told.extend(_transfers(estimates))
     told = list(_waived(deployment, told, complete=complete and not _stopped(told)))
     return Outcome(deployment, estimates, values, judged, tuple(told), tuple(faults))
 
@@ -129,6 +131,17 @@ def _shared_devices(estimates: Mapping[str, Estimate]) -> Iterator[Told]:
             yield Told(rule, worded(rule, fact), fact, rule.severity, None)
 
 
+def _transfers(estimates: Mapping[str, Estimate]) -> Iterator[Told]:
+    """Pools whose cuts an engine cannot hand a cache across."""
+    rule = refusals.refused_transfer
+    senders = [e for e in estimates.values() if e.subject.pool.role == "prefill"]
+    takers = [e for e in estimates.values() if e.subject.pool.role == "decode"]
+    for sender, taker in product(senders, takers):
+        fact = refusals.transfer_fact(sender.subject, taker.subject)
+        if fact is not None:
+            yield Told(rule, worded(rule, fact), fact, rule.severity, None)
+
+
 def _more_than_context(limits: Limits | None) -> bool:
     return limits is not None and limits.model_fields_set - {"origins", "at"} != {"context"}
 
@@ -140,7 +153,8 @@ def _not_costed(deployment: Deployment) -> Iterator[Told]:
     for pool in deployment.pools.values():
         # The longest request is checked, and an engine's pages and shares follow from the rest.
         idle = pool.limits if pool.engine is None and _more_than_context(pool.limits) else None
-        parts += [("draft", pool.draft), ("limits", idle)]
+        own = pool.draft is not None and pool.draft.method == "mtp"
+        parts += [("the time of a draft" if own else "draft", pool.draft), ("limits", idle)]
     rule = claim_rules.not_costed
     for word, block in parts:
         if block is not None and block.at is not None:

@@ -166,6 +166,10 @@ class Engine(Declaration):
     expert_grid: Annotated[Literal["any", "one_axis"], Word(("any", "one_axis"))] = Field(
         default="any", description="experts over ep and tp, or over one of them"
     )
+    transfer_tp: Annotated[Literal["any", "multiple"], Word(("any", "multiple"))] = Field(
+        default="any",
+        description="TP of pools that hand a cache over: any, or one a multiple of the other",
+    )
     longest: Annotated[Literal["accept", "refuse"], Word(("accept", "refuse"))] = Field(
         default="accept",
         description="a start whose longest request (`limits`, else the model's) finds no room",
