@@ -40,6 +40,7 @@ COMPANIONS = {
     "KV145": {"KV202"},
     "KV180": {"KV101:info"},
     "KV183": {"KV145", "KV202"},
+    "KV226": {"KV101"},
 }
 """What must fire beside a rule, by its nature: it speaks of a bound that fails, of a queue (which
 makes a token dear), or where it has softened another."""

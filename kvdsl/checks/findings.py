@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from string import Formatter
 
 from kvdsl.checks import (
+    blocks,
     budget,
     claims,
     crossings,
@@ -21,8 +22,10 @@ from kvdsl.checks import (
     heads,
     latent,
     load,
+    refusals,
     room,
     stages,
+    starts,
 )
 from kvdsl.checks.study import Fact, Fill, Study
 from kvdsl.costs.estimate import Estimate, estimate
@@ -47,6 +50,9 @@ RULES: tuple[Rule, ...] = tuple(
             *figures.RULES,
             *formats.RULES,
             *claims.RULES,
+            *refusals.RULES,
+            *blocks.RULES,
+            *starts.RULES,
         ),
         key=lambda r: r.code,
     )

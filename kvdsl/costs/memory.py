@@ -11,14 +11,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kvdsl import units
-from kvdsl.arithmetic import at_least, floored
-from kvdsl.costs import cache, weights
-from kvdsl.costs.origins import of_layout, of_model
+from kvdsl.arithmetic import at_least, floored, over
+from kvdsl.costs import cache, capacity, weights
+from kvdsl.costs.origins import leaf, of_layout, of_model
 from kvdsl.costs.weights import Exact
 from kvdsl.formulas import Term, assumed, formula, greatest, least, total
 from kvdsl.placement.placement import Holder, Placement, RankClass
 from kvdsl.placement.subject import Subject
-from kvdsl.spec.declaration import Block, Declaration
+from kvdsl.spec.engine import Engine, HeldBack, Overhead
+from kvdsl.units import tidy
+
+__all__ = ("Capacity", "Ledger", "capacities", "capacity_terms", "fullest", "largest_token",
+           "leaf", "ledgers", "overheads")  # fmt: skip
 
 DEFAULT_UTILIZATION = Fraction(90, 100)
 """language.md, `budget utilization`: 90 % where neither the deployment nor the engine says."""
@@ -37,6 +41,18 @@ def room_for_cache(usable: Exact, reserve: Exact, held_weights: Exact) -> Exact:
 @formula("utilization x (memory - reserve - weights)", units.BYTES, "language: budget_of rest")
 def room_of_rest(utilization: Exact, memory: Exact, reserve: Exact, held_weights: Exact) -> Exact:
     return utilization * (memory - reserve - held_weights)
+
+
+@formula("utilization x (memory - taken before loading) + taken before loading", units.BYTES,
+         "language: budget_of free; SGLang 0.5.23, mem_cache/kv_cache_configurator.py")  # fmt: skip
+def usable_of_free(utilization: Exact, memory: Exact, reserve: Exact) -> Exact:
+    return utilization * (memory - reserve) + reserve
+
+
+@formula("(memory - held back) / memory, to a thousandth", units.NONE,
+         "SGLang 0.5.23, arg_groups/memory_hook.py")  # fmt: skip
+def share_beside(memory: Exact, held_back: Exact) -> Exact:
+    return over(floored(2000 * (memory - held_back) + memory, 2 * memory), 1000)
 
 
 @formula("floor(room / bytes a token on the device)", units.TOKENS, "capacity floors in each pool")
@@ -89,9 +105,13 @@ def ledgers(placement: Placement) -> tuple[Ledger, ...]:
             else of_model(subject.model, "weights on the device", 0, units.BYTES)
         )
         memory = _memory(subject, rank)
-        share = _utilization(subject)
-        usable = usable_memory.derive("usable memory", utilization=share, memory=memory)
+        share = _utilization(subject, memory)
         reserve = _reserve(subject)
+        usable = usable_memory.derive("usable memory", utilization=share, memory=memory)
+        if subject.engine is not None and subject.engine.budget_of == "free":
+            usable = usable_of_free.derive(
+                "usable memory", utilization=share, memory=memory, reserve=reserve
+            )
         room = _room(subject, memory, share, usable, reserve, held)
         found.append(Ledger(rank, memory, usable, reserve, parts, held, room, tokens[rank.stage]))
     return tuple(found)
@@ -116,23 +136,6 @@ def _room(
     )
 
 
-def leaf(
-    block: Block, attribute: str, label: str, value: Exact, dimension: units.Dimension
-) -> Term:
-    """A term for a written attribute, with its place and the source of a catalog figure."""
-    origin = block.origin(attribute)
-    inherited = block.source if isinstance(block, Declaration) else None
-    catalog = isinstance(block, Declaration) and bool(block.catalog)
-    return Term(
-        label,
-        value,
-        dimension,
-        basis="catalog" if catalog else "spec",
-        span=origin.span if origin else block.at,
-        source=(origin.source if origin else None) or inherited,
-    )
-
-
 def _memory(subject: Subject, rank: RankClass) -> Term:
     device = rank.device
     if subject.engine is not None and subject.engine.capacity == "reported":
@@ -146,16 +149,49 @@ def _memory(subject: Subject, rank: RankClass) -> Term:
     return leaf(device, "memory", f"memory of {device.title}", device.memory, units.BYTES)
 
 
-def _utilization(subject: Subject) -> Term:
-    if subject.budget.utilization is not None:
-        return leaf(
-            subject.budget, "utilization", "utilization", subject.budget.utilization, units.NONE
-        )
-    if subject.engine is not None and subject.engine.utilization is not None:
-        return leaf(
-            subject.engine, "utilization", "utilization", subject.engine.utilization, units.NONE
+def _utilization(subject: Subject, memory: Term) -> Term:
+    engine = subject.engine
+    for block in (subject.budget, engine):
+        if block is not None and block.utilization is not None:
+            return leaf(block, "utilization", "utilization", block.utilization, units.NONE)
+    if engine is not None and engine.held_back is not None:
+        back = total("held back", _held_back(subject, engine, engine.held_back))
+        least_kept = leaf(engine.held_back, "least", "at the least", engine.held_back.least,
+                          units.BYTES)  # fmt: skip
+        return share_beside.derive(
+            "utilization",
+            memory=memory,
+            held_back=greatest("held back", [back, least_kept]),
         )
     return Term("utilization", DEFAULT_UTILIZATION, basis="default", note="budget says none")
+
+
+def _held_back(subject: Subject, engine: Engine, back: HeldBack) -> list[Term]:
+    """What a version keeps out of its share: by the tokens and requests of its steps."""
+    limits, degrees = subject.limits, subject.degrees
+    step, sequences = limits.step or 0, limits.sequences or 0
+    dp = degrees.attention.dp if degrees.attention.dp > 1 else 0
+    latent = int(any(s.form == "mla" for s in subject.model.parts.values()))
+    counted = (
+        ("fixed", back.fixed, 1, "once"),
+        ("step_token", back.step_token, step, f"{step:,} tok of a step"),
+        ("device", back.device, degrees.size * degrees.pp, "devices of a replica"),
+        ("sequence", back.sequence, sequences, f"{sequences:,} req of a step"),
+        ("dp_sequence", back.dp_sequence, sequences * dp, f"{sequences:,} req x {dp} dp ranks"),
+        ("latent", back.latent, latent, "a latent is cached"),
+    )
+    return [
+        Term(name.replace("_", " "), tidy(Fraction(each) * many), units.BYTES,
+             inputs=(leaf(back, name, f"{name.replace('_', ' ')}, each", each, units.BYTES),),
+             note=note)
+        for name, each, many, note in counted
+        if each and many
+    ] or [Term("held back", 0, units.BYTES, basis="definition", note=engine.title)]  # fmt: skip
+
+
+BEFORE_LOADING = ("communication", "other")
+"""Overheads that lie on a device before the weights: what `budget_of = free` does not count as
+free. Activations and graphs must find their room beside its share."""
 
 
 def _reserve(subject: Subject) -> Term:
@@ -163,18 +199,23 @@ def _reserve(subject: Subject) -> Term:
         return leaf(subject.budget, "reserve", "reserve", subject.budget.reserve, units.BYTES)
     engine = subject.engine
     if engine is not None and engine.overhead is not None:
-        o = engine.overhead
-        parts = [
-            leaf(o, name, name, value, units.BYTES)
-            for name, value in (
-                ("activations", o.activations),
-                ("graphs", o.graphs),
-                ("communication", o.communication),
-                ("other", o.other),
-            )
-        ]
-        return total("reserve", parts, note=f"overhead of {engine.title}")
+        parts = overheads(engine.overhead)
+        if engine.budget_of == "free":
+            parts = {word: term for word, term in parts.items() if word in BEFORE_LOADING}
+        return total("reserve", list(parts.values()), note=f"overhead of {engine.title}")
     return Term("reserve", 0, units.BYTES, basis="default", note="budget says none")
+
+
+def overheads(o: Overhead) -> dict[str, Term]:
+    return {
+        word: leaf(o, word, word, value, units.BYTES)
+        for word, value in (
+            ("activations", o.activations),
+            ("graphs", o.graphs),
+            ("communication", o.communication),
+            ("other", o.other),
+        )
+    }
 
 
 # --- capacity ----------------------------------------------------------------------------------
@@ -182,11 +223,14 @@ def _reserve(subject: Subject) -> Term:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What one kind of holder holds, and how many there are."""
+    """What one kind of holder holds, and how many there are. `printed` and `pages` are those that
+    an engine's start-up log gives for one."""
 
     holder: Holder
     tokens: Term
     requests: Term
+    printed: Term | None = None
+    pages: Term | None = None
 
 
 def capacities(placement: Placement, books: tuple[Ledger, ...]) -> tuple[Capacity, ...]:
@@ -196,6 +240,9 @@ def capacities(placement: Placement, books: tuple[Ledger, ...]) -> tuple[Capacit
 def _capacity(placement: Placement, holder: Holder, books: tuple[Ledger, ...]) -> Capacity:
     subject = placement.subject
     length = cache.held_tokens(subject)
+    paged = _paged_fits(placement, holder, books, length)
+    if paged is not None:
+        return Capacity(holder, paged.tokens, paged.requests, paged.printed, paged.pages)
     page = subject.engine.block if subject.engine else 1
     lost = subject.engine.lost_blocks * page if subject.engine else 0
     tokens, requests = [], []
@@ -233,6 +280,21 @@ def _capacity(placement: Placement, holder: Holder, books: tuple[Ledger, ...]) -
         least("tokens in each holder", tokens, note="the fullest device decides"),
         least("requests in each holder", requests, note="the fullest device decides"),
     )
+
+
+def _paged_fits(
+    placement: Placement, holder: Holder, books: tuple[Ledger, ...], length: int
+) -> capacity.Fits | None:
+    stages = {stage.number: stage for stage in placement.stages}
+    ranks = [
+        capacity.Rank(stages[book.rank.stage], book.room, book.token)
+        for book in books
+        if any(c is book.rank for c in holder.classes)
+    ]
+    common = min(placement.subject.workload.prefix_common, length)
+    if common == length:  # requests hold nothing of their own
+        return None
+    return capacity.fits(placement.subject, ranks, length, common)
 
 
 def _paged(fits: Term, page: int, lost: int) -> Term:
@@ -281,13 +343,21 @@ def _requests(
 
 def capacity_terms(subject: Subject, found: tuple[Capacity, ...]) -> dict[str, Term]:
     tokens, requests = [], []
-    for capacity in found:
-        holders = of_layout(subject, "holders (DP ranks of all replicas)", capacity.holder.count)
-        tokens.append(tokens_of_holders.derive("tokens", holders=holders, tokens=capacity.tokens))
+    for one in found:
+        holders = of_layout(subject, "holders (DP ranks of all replicas)", one.holder.count)
+        tokens.append(tokens_of_holders.derive("tokens", holders=holders, tokens=one.tokens))
         requests.append(
-            requests_of_holders.derive("requests", holders=holders, requests=capacity.requests)
+            requests_of_holders.derive("requests", holders=holders, requests=one.requests)
         )
+    logged = {}
+    for name, terms in (
+        ("kv.printed", [c.printed for c in found if c.printed is not None]),
+        ("kv.pages", [c.pages for c in found if c.pages is not None]),
+    ):
+        if terms:
+            logged[name] = least(terms[0].label, terms) if len(terms) > 1 else terms[0]
     return {
+        **logged,
         "kv.tokens": total("KV tokens", tokens),
         "kv.tokens_per_rank": least("KV tokens of a rank", [c.tokens for c in found]),
         "kv.sequences": total("whole requests", requests),

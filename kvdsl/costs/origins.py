@@ -8,8 +8,24 @@ from __future__ import annotations
 
 from kvdsl.formulas import Term
 from kvdsl.placement.subject import Subject
+from kvdsl.spec.declaration import Block, Declaration
 from kvdsl.spec.model import Model, Part
 from kvdsl.units import NONE, Dimension, Value
+
+
+def leaf(block: Block, attribute: str, label: str, value: Value, dimension: Dimension) -> Term:
+    """A term for a written attribute, with its place and the source of a catalog figure."""
+    origin = block.origin(attribute)
+    inherited = block.source if isinstance(block, Declaration) else None
+    catalog = isinstance(block, Declaration) and bool(block.catalog)
+    return Term(
+        label,
+        value,
+        dimension,
+        basis="catalog" if catalog else "spec",
+        span=origin.span if origin else block.at,
+        source=(origin.source if origin else None) or inherited,
+    )
 
 
 def of_layout(subject: Subject, label: str, value: Value, note: str = "") -> Term:

@@ -62,12 +62,15 @@ def scaled_bytes(parameters: int, bytes_each: Exact, scales: Exact) -> Exact:
 
 
 def format_of(subject: Subject, tensor: Tensor) -> Format:
-    """The format of a tensor: the narrowest line of the recipe."""
+    """The format of a tensor: the narrowest line of the recipe, or that of an engine's copy."""
+    if tensor.stored_as is not None:
+        return tensor.stored_as
     tower = subject.model.towers.get(tensor.part)
     if tensor.module == "tower" and tower is not None and tower.format is not None:
         found = tower.format.format_of("tower")
     else:
-        found = subject.weights.format_of(tensor.module, tensor.part, None)
+        module, part = ("mtp", "") if tensor.draft else (tensor.module, tensor.part)
+        found = subject.weights.format_of(module, part, None)
     if found is None:
         raise KeyError(tensor.module)
     return found
@@ -78,44 +81,48 @@ def tensor_bytes(subject: Subject, tensor: Tensor, depths: Depths) -> Exact:
     those between two of its edges."""
     count = tensor.count * redundancy(tensor, subject.degrees)
     recipe = subject.weights
-    if tensor.place != "layer":
-        return stored(format_of(subject, tensor), tensor.rows, tensor.columns) * count
+    if tensor.place != "layer" or tensor.stored_as is not None:
+        form = format_of(subject, tensor)
+        return stored(form, tensor.rows, tensor.columns) * count * depths.count
     if not recipe.layer_cuts:
         each = stored(format_of(subject, tensor), tensor.rows, tensor.columns)
         return each * count * depths.count
     found: Exact = 0
     for piece in depths.cut(recipe.layer_cuts):
-        form = recipe.format_of(tensor.module, tensor.part, piece.first)
-        each = stored(form or format_of(subject, tensor), tensor.rows, tensor.columns)
+        own = recipe.format_of(tensor.module, tensor.part, piece.first)
+        each = stored(own or format_of(subject, tensor), tensor.rows, tensor.columns)
         found += each * count * piece.count
     return found
 
 
 def module_terms(placement: Placement, stage: Stage) -> dict[str, Term]:
-    """For each module, the bytes on a rank of the stage."""
-    groups: dict[str, dict[tuple[Fraction, str], list[Shard]]] = {}
+    """For each module, the bytes on a rank of the stage. Draft layers are one module."""
+    groups: dict[str, dict[tuple[Fraction, str, str], list[Shard]]] = {}
     for shard in stage.shards:
-        form = format_of(placement.subject, shard.tensor)
-        key = (shard.held, form.title)
-        groups.setdefault(shard.tensor.module, {}).setdefault(key, []).append(shard)
+        tensor = shard.tensor
+        form = format_of(placement.subject, tensor)
+        key = (shard.held, form.title, tensor.made)
+        module = "mtp" if tensor.draft else tensor.module
+        groups.setdefault(module, {}).setdefault(key, []).append(shard)
     return {module: _module(placement.subject, module, shares) for module, shares in groups.items()}
 
 
 def _module(
     subject: Subject,
     module: str,
-    shares: dict[tuple[Fraction, str], list[Shard]],
+    shares: dict[tuple[Fraction, str, str], list[Shard]],
 ) -> Term:
-    word = module.replace("_", " ")
+    plain = module.replace("_", " ")
     terms = []
-    for (held, title), shards in shares.items():
+    for (held, title, made), shards in shares.items():
+        word = f"{made} of {plain}" if made else plain
         numbers = sum(_count(subject, s) for s in shards)
         size = sum(tensor_bytes(subject, s.tensor, s.depths) for s in shards)
         store = _stored_term(subject, word, title, numbers, size, shards[0])
         ways = "copied whole" if held == 1 else f"1/{1 / held}"
         part = of_layout(subject, "held by each rank", held, f"{ways}, cut over {shards[0].mesh}")
         terms.append(bytes_on_rank.derive(f"{word} on a rank", stored_bytes=store, held=part))
-    return terms[0] if len(terms) == 1 else total(f"{word} on a rank", terms)
+    return terms[0] if len(terms) == 1 else total(f"{plain} on a rank", terms)
 
 
 def _count(subject: Subject, shard: Shard) -> int:
@@ -140,10 +147,10 @@ def _stored_term(
         "bytes a parameter",
         bits,
         units.BYTES,
-        basis="catalog" if form.catalog else "spec",
+        basis="default" if form.at is None else "catalog" if form.catalog else "spec",
         span=form.at,
         source=form.source,
-        note=title,
+        note=title if form.at is not None else f"{title}, where nothing names activations",
     )
     scales = size - numbers * bits
     if not scales:

@@ -28,6 +28,11 @@ def _heads(name: str, what: str, rows: int, columns: int, heads: int, cut: str) 
     return Tensor("attention", name, what, rows, columns, cut, heads)
 
 
+def _reading(tensor: Tensor) -> Tensor:
+    """A projection that reads what heads give: cut along its columns."""
+    return replace(tensor, along="columns")
+
+
 def _query(model: Model, name: str, part: Softmax, width: int) -> Iterator[Tensor]:
     heads = part.query_heads
     if part.q_rank is None:
@@ -43,11 +48,11 @@ def _output(model: Model, name: str, part: Softmax, width: int) -> Iterator[Tens
     """The output projection: one matrix, or by groups of heads to a rank and from there up."""
     heads = part.query_heads
     if part.o_rank is None:
-        yield _heads(name, "o", model.hidden, heads * width, heads, "query_heads")
+        yield _reading(_heads(name, "o", model.hidden, heads * width, heads, "query_heads"))
         return
     low = part.o_groups * part.o_rank
     yield _heads(name, "o_down", low, heads * width // part.o_groups, heads, "query_heads")
-    yield _heads(name, "o_up", model.hidden, low, low, "query_heads")
+    yield _reading(_heads(name, "o_up", model.hidden, low, low, "query_heads"))
 
 
 def _gqa(model: Model, name: str, part: Gqa) -> Iterator[Tensor]:
@@ -126,7 +131,7 @@ def _shared_cache(model: Model, name: str, part: SharedCache) -> Iterator[Tensor
     width, value = shared_widths(model.parts.get(part.of), part)
     heads = part.query_heads
     yield _heads(name, "q", heads * width, model.hidden, heads, "query_heads")
-    yield _heads(name, "o", model.hidden, heads * value, heads, "query_heads")
+    yield _reading(_heads(name, "o", model.hidden, heads * value, heads, "query_heads"))
     if "q" in part.bias:
         yield _heads(name, "q_bias", 1, heads * width, heads, "query_heads")
     if "o" in part.bias:

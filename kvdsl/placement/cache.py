@@ -16,6 +16,7 @@ from kvdsl.spec.model import (
     AnyPart,
     GatedDelta,
     Gqa,
+    Indexer,
     Kda,
     Lightning,
     Mamba1,
@@ -58,6 +59,8 @@ class CachePart:
     growth: str = "token"
     limit: int = 0
     every: int = 1
+    draft: bool = False
+    """Of draft layers: kept by the last stage."""
 
     @property
     def layers(self) -> int:
@@ -80,26 +83,66 @@ class CachePart:
         return any(c.name in ("state", "conv_state") for c in self.components)
 
 
-def cache_parts(model: Model, recipe: Recipe) -> tuple[CachePart, ...]:
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """What an engine keeps otherwise than the model's definition has it: keys of layers that share
+    an indexer's choice, and columns of a convolution less than its kernel has."""
+
+    index_everywhere: bool = False
+    conv_less: int = 0
+
+
+AS_DEFINED = Keeping()
+
+
+def cache_parts(
+    model: Model, recipe: Recipe, keeping: Keeping = AS_DEFINED
+) -> tuple[CachePart, ...]:
     """The parts in the order of the stack; one whose format changes on the way is several."""
+    every = _shared_indexer(model) if keeping.index_everywhere else None
     found: dict[tuple[str, int], list[CachePart]] = {}
     for layer, depths in kinds_of_layer(model):
         for piece in depths.cut(recipe.layer_cuts):
-            for place, name in enumerate(layer.parts):
-                before = layer.parts[:place].count(name)  # a layer may have a part twice
-                for part in _parts(name, model.parts[name], recipe, piece):
+            for at, name in enumerate(layer.parts):
+                before = layer.parts[:at].count(name)  # a layer may have a part twice
+                place = _Place(name, recipe, piece, every, keeping.conv_less)
+                for part in _parts(place, model.parts[name]):
                     _join(found.setdefault((part.name, before), []), part)
     return tuple(part for alike in found.values() for part in alike)
 
 
-def _parts(name: str, part: AnyPart, recipe: Recipe, depths: Depths) -> Iterator[CachePart]:
-    place = _Place(name, recipe, depths)
+def draft_parts(
+    model: Model, recipe: Recipe, layers: int | None, keeping: Keeping = AS_DEFINED
+) -> tuple[CachePart, ...]:
+    """What the model's own draft layers keep; `layers` says how many of them are used."""
+    found: dict[str, list[CachePart]] = {}
+    every = _shared_indexer(model) if keeping.index_everywhere else None
+    left = layers if layers is not None else sum(count for count, _ in model.drafts())
+    for count, layer in model.drafts():
+        used = min(count, left)
+        left -= used
+        for name in layer.parts if used else ():
+            depths = Depths.of([(model.layers, used)])
+            place = _Place(name, recipe, depths, every, keeping.conv_less)
+            for part in _parts(place, model.parts[name]):
+                own = replace(part, name=f"draft {part.name}", draft=True)
+                _join(found.setdefault(own.name, []), own)
+    return tuple(part for alike in found.values() for part in alike)
+
+
+def _shared_indexer(model: Model) -> Indexer | None:
+    """The indexer whose choice others share."""
+    owners = (p.indexer for p in model.parts.values() if isinstance(p, Gqa | Mla))
+    return next((i for i in owners if isinstance(i, Indexer)), None)
+
+
+def _parts(place: _Place, part: AnyPart) -> Iterator[CachePart]:
     match part:
         case Gqa() | Mla():
             yield from _softmax(place, part)
         case GatedDelta() | Kda() | Lightning() | Mamba1() | Mamba2() | ShortConv():
             kept = tuple(_state(place, part))
-            yield CachePart(name, part.form, kept, depths, "request", 1)
+            yield replace(place.part(place.name, part.form, kept), growth="request", limit=1)
         case _:
             return
 
@@ -111,6 +154,9 @@ class _Place:
     name: str
     recipe: Recipe
     depths: Depths
+    index: Indexer | None = None
+    """The indexer of layers that have none of their own, where those keep its keys."""
+    conv_less: int = 0
 
     def component(self, word: str, heads: int, width: int, dimension: str) -> Component:
         form = self._named(word) if word == "state" else None
@@ -149,8 +195,11 @@ def _softmax(place: _Place, part: Gqa | Mla) -> Iterator[CachePart]:
         entry = place.component("compressed", 1, part.compress.width, "latent")
         made = place.part(f"{place.name} compressed", "compressed", (entry,))
         yield replace(made, every=every)
-    if part.indexer is not None and part.indexer != "shared":
-        index = place.component("index_key", 1, part.indexer.key_dim, "index_key")
+    indexer = part.indexer if isinstance(part.indexer, Indexer) else None
+    if part.indexer == "shared":
+        indexer = place.index
+    if indexer is not None:
+        index = place.component("index_key", 1, indexer.key_dim, "index_key")
         yield replace(place.part(f"{place.name} index", "indexer", (index,)), every=every)
 
 
@@ -183,7 +232,8 @@ def _state(
         case ShortConv():
             channels = part.width
     if not isinstance(part, Lightning):
-        yield place.component("conv_state", channels, part.conv, "channels")
+        columns = max(1, part.conv - place.conv_less)
+        yield place.component("conv_state", channels, columns, "channels")
     if heads:
         yield place.component("state", heads, width, "state_heads")
 

@@ -23,7 +23,7 @@ def _dense(model: Model, name: str, part: Gated | Plain) -> Iterator[Tensor]:
     hidden, width = model.hidden, part.intermediate
     wide = 2 if isinstance(part, Gated) else 1
     yield Tensor("ffn", name, "up", width, hidden, "width", width, count=wide)
-    yield Tensor("ffn", name, "down", hidden, width, "width", width)
+    yield Tensor("ffn", name, "down", hidden, width, "width", width, along="columns")
     if part.bias:
         yield Tensor("ffn", name, "up_bias", 1, width, "width", width, count=wide)
         yield Tensor("ffn", name, "down_bias", 1, hidden, "width", hidden)
@@ -35,7 +35,8 @@ def _moe(model: Model, name: str, part: Moe) -> Iterator[Tensor]:
     many, width = part.experts, part.intermediate
     routed = Tensor("routed_experts", name, "up", width, hidden, "experts", many, count=wide * many)
     yield routed
-    yield replace(routed, name="down", rows=hidden, columns=width, count=many)
+    yield replace(routed, name="down", rows=hidden, columns=width, count=many,
+                  along="columns")  # fmt: skip
     if part.bias:
         yield replace(routed, name="up_bias", rows=1, columns=width)
         yield replace(routed, name="down_bias", rows=1, columns=hidden, count=many)
@@ -53,6 +54,7 @@ def _moe(model: Model, name: str, part: Moe) -> Iterator[Tensor]:
     if shared:
         up = Tensor("shared_experts", name, "up", shared, model.hidden, "width", shared, count=wide)
         yield up
-        yield replace(up, name="down", rows=model.hidden, columns=shared, count=1)
+        yield replace(up, name="down", rows=model.hidden, columns=shared, count=1,
+                      along="columns")  # fmt: skip
         if part.shared_gate:
             yield vector("shared_experts", name, "gate", model.hidden)

@@ -8,6 +8,7 @@ load them; checked against the counts of published configs (tests/known).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from kvdsl.placement.tensor import Tensor, vector
 from kvdsl.spec.model import GatedDelta, Kda, Lightning, Mamba1, Mamba2, Model, ShortConv
@@ -35,6 +36,11 @@ def _matrix(name: str, what: str, rows: int, columns: int, atoms: int, group: st
     return Tensor("state_mixer", name, what, rows, columns, "query_heads", atoms, group=group)
 
 
+def _reading(tensor: Tensor) -> Tensor:
+    """A projection that reads what heads or channels give: cut along its columns."""
+    return replace(tensor, along="columns")
+
+
 def _small(name: str, what: str, width: int) -> Tensor:
     return vector("state_mixer", name, what, width)
 
@@ -48,7 +54,7 @@ def _gated_delta(model: Model, name: str, part: GatedDelta) -> Iterator[Tensor]:
     yield _matrix(name, "conv", 2 * keys + values, part.conv, heads)
     yield _small(name, "decay", 2 * heads)
     yield _small(name, "norm", part.value_dim)
-    yield _matrix(name, "o", hidden, values, heads)
+    yield _reading(_matrix(name, "o", hidden, values, heads))
 
 
 def _kda(model: Model, name: str, part: Kda) -> Iterator[Tensor]:
@@ -66,7 +72,7 @@ def _kda(model: Model, name: str, part: Kda) -> Iterator[Tensor]:
         yield _matrix(name, "gate_down", part.head_dim, hidden, 1)
         yield _matrix(name, "gate_up", inner, part.head_dim, heads)
     yield _small(name, "norm", part.head_dim)
-    yield _matrix(name, "o", hidden, inner, heads)
+    yield _reading(_matrix(name, "o", hidden, inner, heads))
 
 
 def _lightning(model: Model, name: str, part: Lightning) -> Iterator[Tensor]:
@@ -74,7 +80,7 @@ def _lightning(model: Model, name: str, part: Lightning) -> Iterator[Tensor]:
     hidden, heads, inner = model.hidden, part.heads, part.heads * part.head_dim
     yield _matrix(name, "qkv", 3 * inner, hidden, heads, "attention")
     yield _matrix(name, "gate", inner, hidden, heads, "attention")
-    yield _matrix(name, "o", hidden, inner, heads, "attention")
+    yield _reading(_matrix(name, "o", hidden, inner, heads, "attention"))
     yield Tensor("state_mixer", name, "norm", 1, inner, "norm", inner, group="norms")
 
 
@@ -85,7 +91,7 @@ def _mamba1(model: Model, name: str, part: Mamba1) -> Iterator[Tensor]:
     yield _matrix(name, "x", part.dt_rank + 2 * part.state, inner, inner)
     yield _matrix(name, "dt", inner, part.dt_rank + 1, inner)
     yield _matrix(name, "decay", inner, part.state + 1, inner)
-    yield _matrix(name, "o", hidden, inner, inner)
+    yield _reading(_matrix(name, "o", hidden, inner, inner))
     if part.bias:
         yield _small(name, "bias", 2 * inner + hidden)
 
@@ -98,7 +104,7 @@ def _mamba2(model: Model, name: str, part: Mamba2) -> Iterator[Tensor]:
     yield _small(name, "decay", 3 * heads)
     if part.norm:
         yield _small(name, "norm", inner)
-    yield _matrix(name, "o", hidden, inner, heads)
+    yield _reading(_matrix(name, "o", hidden, inner, heads))
     if part.bias:
         yield _small(name, "bias", inner + mixed + heads + hidden)
 
@@ -107,6 +113,6 @@ def _short_conv(model: Model, name: str, part: ShortConv) -> Iterator[Tensor]:
     hidden, width = model.hidden, part.width
     yield _matrix(name, "in", 3 * width, hidden, width)
     yield _matrix(name, "conv", width, part.conv, width)
-    yield _matrix(name, "o", hidden, width, width)
+    yield _reading(_matrix(name, "o", hidden, width, width))
     if part.bias:
         yield _small(name, "bias", 4 * width + hidden)

@@ -10,15 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import lcm
 
-from kvdsl.placement.cache import CachePart, cache_parts
+from kvdsl.placement.cache import CachePart, Keeping, cache_parts, draft_parts
 from kvdsl.placement.degrees import Degrees
 from kvdsl.placement.depths import ONE, Depths, kinds_of_layer
 from kvdsl.placement.exchanges import Exchange, Group, exchanges
 from kvdsl.placement.meshes import Mesh, meshes, place
 from kvdsl.placement.shares import CacheShard, Shard, cache_shard, shard
+from kvdsl.placement.storage import absorbed, position_tables, stored
 from kvdsl.placement.subject import Subject
 from kvdsl.placement.tensor import Tensor
-from kvdsl.placement.tensors import tensors
+from kvdsl.placement.tensors import draft_tensors, tensors
 from kvdsl.placement.topology import Reach
 from kvdsl.spec.hardware import Device
 from kvdsl.spec.model import Layer
@@ -102,8 +103,11 @@ def build(subject: Subject) -> Placement:
     """The placement of a subject."""
     model, degrees = subject.model, subject.degrees
     logical = (*tensors(model), *tower_tensors(subject))
-    parts = cache_parts(model, subject.kv)
-    stages = tuple(_stages(subject, logical, parts))
+    parts = _cached(subject)
+    held = (*logical, *_drafted(subject))
+    made = (*absorbed(subject, held), *position_tables(subject))
+    kept = tuple(stored(subject, t) for t in (*held, *made))
+    stages = tuple(_stages(subject, kept, parts))
     replicas = list(_replica_classes(subject))
     classes = _rank_classes(subject, replicas)
     found: list[Exchange] = []
@@ -115,6 +119,25 @@ def build(subject: Subject) -> Placement:
     groups = _groups(subject, replicas, sorted(axes))
     holders = _holders(subject, classes, replicas)
     return Placement(subject, logical, parts, stages, classes, holders, groups, tuple(found))
+
+
+def _cached(subject: Subject) -> tuple[CachePart, ...]:
+    """Parts of the cache: those of the stack, and those of the model's own draft layers."""
+    model, engine, draft = subject.model, subject.engine, subject.pool.draft
+    keeping = Keeping()
+    if engine is not None:
+        past = engine.hybrid_cache is not None and engine.hybrid_cache.conv_columns == "past"
+        keeping = Keeping(engine.index_everywhere, int(past))
+    found = cache_parts(model, subject.kv, keeping)
+    if draft is None or draft.method != "mtp":
+        return found
+    return (*found, *draft_parts(model, subject.kv, draft.layers, keeping))
+
+
+def _drafted(subject: Subject) -> tuple[Tensor, ...]:
+    draft = subject.pool.draft
+    own = draft is not None and draft.method == "mtp"
+    return draft_tensors(subject.model, draft.layers) if draft is not None and own else ()
 
 
 def tower_tensors(subject: Subject) -> tuple[Tensor, ...]:
@@ -153,17 +176,17 @@ def _stages(
                 here = tensor.depths.within(first, layers)
                 if here.count:
                     held.append(shard(tensor, here, degrees, subject.engine))
-            elif number == 0 if tensor.place == "first" else last:
-                held.append(shard(tensor, ONE, degrees, subject.engine))
+            elif {"first": number == 0, "last": last, "each": True}[tensor.place]:
+                held.append(shard(tensor, tensor.depths, degrees, subject.engine))
             tied = subject.model.tied_embeddings and tensor.name == "tokens"
             if tied and last and degrees.pp > 1:
                 # The head is the embedding: with several stages both ends keep one.
                 copy = replace(tensor, module="head", place="last")
                 held.append(shard(copy, ONE, degrees, subject.engine))
         cached = tuple(
-            cache_shard(part, count, degrees)
+            cache_shard(part, count, degrees, subject.engine)
             for part in parts
-            if (count := part.depths.within(first, layers).count)
+            if (count := _cached_layers(part, first, layers, last=last))
         )
         same = tuple(_content(subject, share) for share in held)
         kept = tuple((id(share.part), share.layers) for share in cached)
@@ -176,6 +199,12 @@ def _content(subject: Subject, share: Shard) -> tuple[object, ...]:
     """What a rank has of a tensor: in which layers matters only to a recipe that names some."""
     where = share.depths.runs if subject.weights.layer_cuts else share.layers
     return id(share.tensor), share.tensor.module, where
+
+
+def _cached_layers(part: CachePart, first: int, layers: int, *, last: bool) -> int:
+    if part.draft:
+        return part.layers if last else 0
+    return part.depths.within(first, layers).count
 
 
 def _part_layers(kinds: tuple[tuple[Layer, Depths], ...], stage: Stage) -> dict[str, int]:

@@ -75,11 +75,18 @@ def spread(module: str, degrees: Degrees, engine: Engine | None) -> Spread:
     Weights and exchanges both follow from it."""
     policy = _policy(engine, module)
     attention = degrees.attention
+    if module == "shared_experts" and engine is not None and attention.dp > 1:
+        under_dp = engine.shared_experts_dp if degrees.experts.ep > 1 else None
+        policy = under_dp or policy
     if policy == "copy":
         # Every device has all of it and works on the requests of its own DP rank.
         return Spread("stage", attention.dp, 1)
     if policy == "attention":
-        return Spread("attention", attention.dp, attention.tp)
+        ways = attention.tp
+        if engine is not None and engine.cp_weights == "split":
+            ways *= attention.cp
+        if ways < degrees.size:
+            return Spread("attention", attention.dp, ways)
     if module in ("embedding", "head"):
         return Spread("vocab", degrees.vocab.dp, degrees.vocab.tp)
     if module == "shared_experts":
@@ -90,6 +97,8 @@ def spread(module: str, degrees: Degrees, engine: Engine | None) -> Spread:
 def _cuts(tensor: Tensor, degrees: Degrees, engine: Engine | None) -> tuple[str, tuple[Cut, ...]]:
     attention = degrees.attention
     module, cut = tensor.module, tensor.cut
+    if cut == "copies":
+        return "stage", ()
     if module == "tower":
         return "stage", () if cut == "copy" else (Cut("tower", None, "stage", degrees.size),)
     if module in ("attention", "state_mixer"):
@@ -102,6 +111,10 @@ def _cuts(tensor: Tensor, degrees: Degrees, engine: Engine | None) -> tuple[str,
     lies = spread(module, degrees, engine)
     if lies.mesh == "stage":
         return "stage", ()
+    if lies.mesh == "attention" and lies.tp > attention.tp:
+        cuts = (Cut(cut, None, "attention.tp", attention.tp),
+                Cut(cut, None, "attention.cp", attention.cp))  # fmt: skip
+        return lies.mesh, cuts
     return lies.mesh, (Cut(cut, None, f"{lies.mesh}.tp", lies.tp),)
 
 
@@ -116,6 +129,7 @@ def _policy(engine: Engine | None, module: str) -> str:
         "shared_experts": engine.shared_experts,
         "norms": engine.norms,
         "router": engine.router,
+        "mtp": engine.router,
         "latent_projection": engine.latent_projections,
         "indexer": engine.indexer,
     }
@@ -129,10 +143,12 @@ def _attention_cuts(tensor: Tensor, degrees: Degrees, engine: Engine | None) -> 
     if policy == "copy" or (tensor.cut == "norm" and _policy(engine, "norms") == "copy"):
         return ()
     # An engine places whole heads; without one the weights divide like any matrix.
-    atoms = tensor.atoms if engine is not None and tensor.cut == "kv_heads" else None
-    cuts = [Cut(tensor.cut, atoms, "attention.tp", attention.tp)]
+    whole = engine is not None and tensor.cut == "kv_heads"
+    cuts = [Cut(tensor.cut, tensor.atoms if whole else None, "attention.tp", attention.tp)]
     if engine is not None and engine.cp_weights == "split":
-        cuts.append(Cut(tensor.cut, None, "attention.cp", attention.cp))
+        # Heads that tp has cut to one are not cut again.
+        rest = max(1, tensor.atoms // attention.tp) if whole else None
+        cuts.append(Cut(tensor.cut, rest, "attention.cp", attention.cp))
     return tuple(cuts)
 
 
@@ -152,7 +168,9 @@ def redundancy(tensor: Tensor, degrees: Degrees) -> Fraction:
     return 1 + Fraction(degrees.experts.redundant, tensor.atoms)
 
 
-def cache_shard(part: CachePart, layers: int, degrees: Degrees) -> CacheShard:
+def cache_shard(
+    part: CachePart, layers: int, degrees: Degrees, engine: Engine | None = None
+) -> CacheShard:
     attention = degrees.attention
     heads = []
     for component in part.components:
@@ -160,8 +178,10 @@ def cache_shard(part: CachePart, layers: int, degrees: Degrees) -> CacheShard:
         if component.dimension == "latent" and attention.latent_split:
             atoms = component.width
         heads.append((component, Cut(component.dimension, atoms, "attention.tp", attention.tp)))
-    # A state has no tokens: each rank of the sequence has it whole.
-    ways = 1 if part.state else attention.cp
+    # A state has no tokens: each rank of the sequence has it whole. An engine may copy the keys
+    # of an indexer too.
+    copied = part.form == "indexer" and engine is not None and engine.index_cache == "copy"
+    ways = 1 if part.state or copied else attention.cp
     tokens = Cut("tokens", None, "attention.cp", ways)
     ranks = attention.size // attention.dp
     return CacheShard(part, layers, tuple(heads), tokens, ranks)

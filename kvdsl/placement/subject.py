@@ -13,7 +13,7 @@ from kvdsl.placement.degrees import Degrees
 from kvdsl.placement.topology import Topology
 from kvdsl.source import Span
 from kvdsl.spec.deployment import Budget, Deployment, Pool
-from kvdsl.spec.engine import Engine
+from kvdsl.spec.engine import Engine, Limits
 from kvdsl.spec.formats import Format, Recipe
 from kvdsl.spec.model import Model
 from kvdsl.spec.workload import Workload
@@ -40,6 +40,20 @@ class Subject:
 
     def place(self, word: str) -> Span:
         return self.places.get(word, self.places["deployment"])
+
+    @property
+    def limits(self) -> Limits:
+        """Of a step, a rank and a request: the deployment's, else the engine's."""
+        own, others = self.pool.limits, self.engine.limits if self.engine else None
+        if own is None or others is None:
+            return own or others or Limits()
+        said = {name: getattr(own, name) for name in own.model_fields_set}
+        return others.model_copy(update={"origins": {**others.origins, **own.origins}, **said})
+
+    @property
+    def longest(self) -> int | None:
+        """The longest request that is let in: the limit, else what the model takes."""
+        return self.limits.context or self.model.max_context
 
     def under(self, degrees: Degrees) -> Subject:
         """The same under another layout."""

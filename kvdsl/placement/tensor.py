@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvdsl.placement.depths import ONE, Depths
+from kvdsl.spec.formats import Format
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +30,19 @@ class Tensor:
     count: int = 1
     depths: Depths = ONE
     place: str = "layer"
-    """`layer`, or `first` and `last` for what belongs to the first or last stage."""
+    """`layer`, or `first` and `last` for what belongs to the first or last stage, `each` to all."""
     group: str = ""
     """The group that counts it where that is not its module: `extra` for what stands beside the
     modules, `attention` for a mixer that a checkpoint stores as one."""
+
+    along: str = "rows"
+    """What a cut goes along: `rows` (a projection's outputs), or `columns` (what it reads)."""
+    stored_as: Format | None = None
+    """Its format where the recipe does not say it: copies that an engine makes."""
+    made: str = ""
+    """What an engine makes of it beside the checkpoint's: `absorbed copies`."""
+    draft: bool = False
+    """Of a draft layer: kept by the last stage, in the format of `mtp`."""
 
     @property
     def layers(self) -> int:

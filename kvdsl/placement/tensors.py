@@ -29,7 +29,6 @@ from kvdsl.spec.model import (
     Moe,
     Plain,
     SharedCache,
-    runs_of,
 )
 
 
@@ -47,22 +46,27 @@ def tensors(model: Model) -> tuple[Tensor, ...]:
     return (*_outside(model), *placed)
 
 
-def draft_tensors(model: Model) -> tuple[Tensor, ...]:
+def draft_tensors(model: Model, layers: int | None = None) -> tuple[Tensor, ...]:
     """Tensors of the draft layers: each has the projection of two hidden states to one and three
     norms more. Embedding and head are the model's own. All are counted in `mtp`; a matrix of the
-    layer itself keeps its module, whose format it has.
+    layer itself keeps its module. `layers` says how many of them are used (None: all).
 
     Source: DeepSeek-V3 technical report, arXiv 2412.19437, section 2.2.
     """
     found: list[Tensor] = []
-    for run in model.mtp:
-        for count, layer in runs_of((run,)):
-            made = [
-                *_layer(model, layer),
-                Tensor("mtp", "", "join", model.hidden, 2 * model.hidden, "width", model.hidden),
-                replace(vector("mtp", "", "norms", model.hidden), count=3),
-            ]
-            found.extend(replace(t, depths=Depths.of([(0, count)]), group="mtp") for t in made)
+    left = layers if layers is not None else sum(count for count, _ in model.drafts())
+    for count, layer in model.drafts():
+        used = min(count, left)
+        left -= used
+        if not used:
+            continue
+        made = [
+            *_layer(model, layer),
+            Tensor("mtp", "", "join", model.hidden, 2 * model.hidden, "router", model.hidden),
+            replace(vector("mtp", "", "norms", model.hidden), count=3),
+        ]
+        depths = Depths.of([(model.layers, used)])
+        found.extend(replace(t, depths=depths, group="mtp", place="last", draft=True) for t in made)
     return tuple(found)
 
 

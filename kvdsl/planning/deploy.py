@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import zip_longest
+from itertools import product, zip_longest
 
 from kvdsl.checks import claims as claim_rules
+from kvdsl.checks import refusals
 from kvdsl.checks.findings import RULES, Fired, advice, examine, worded
 from kvdsl.checks.study import Fact, Fill
 from kvdsl.costs.estimate import Estimate, memory_estimate
@@ -27,6 +28,7 @@ from kvdsl.rules import Rule
 from kvdsl.source import Span
 from kvdsl.spec.declaration import Block
 from kvdsl.spec.deployment import Deployment
+from kvdsl.spec.engine import Limits
 from kvdsl.spec.layout import Layout
 from kvdsl.spelling import nearest
 from kvdsl.syntax.nodes import Measure, Number, Within
@@ -92,6 +94,7 @@ def outcome(deployment: Deployment, layout: Layout | None = None) -> Outcome:
     told.extend(_not_costed(deployment))
     told.extend(_no_output(deployment))
     told.extend(_shared_devices(estimates))
+    told.extend(_transfers(estimates))
     told = list(_waived(deployment, told, complete=complete and not _stopped(told)))
     return Outcome(deployment, estimates, values, judged, tuple(told), tuple(faults))
 
@@ -208,12 +211,30 @@ def _shared_devices(estimates: Mapping[str, Estimate]) -> Iterator[Told]:
             yield Told(rule, worded(rule, fact), fact, rule.severity, None)
 
 
+def _transfers(estimates: Mapping[str, Estimate]) -> Iterator[Told]:
+    """Pools whose cuts an engine cannot hand a cache across."""
+    rule = refusals.refused_transfer
+    senders = [e for e in estimates.values() if e.subject.pool.role == "prefill"]
+    takers = [e for e in estimates.values() if e.subject.pool.role == "decode"]
+    for sender, taker in product(senders, takers):
+        fact = refusals.transfer_fact(sender.subject, taker.subject)
+        if fact is not None:
+            yield Told(rule, worded(rule, fact), fact, rule.severity, None)
+
+
+def _more_than_context(limits: Limits | None) -> bool:
+    return limits is not None and limits.model_fields_set - {"origins", "at"} != {"context"}
+
+
 def _not_costed(deployment: Deployment) -> Iterator[Told]:
     """What is written and resolved, but does not enter the figures of this version."""
     parts: list[tuple[str, Block | None]] = [("search", deployment.search)]
     parts += [(f"tier `{name}`", tier) for name, tier in deployment.tiers.items()]
     for pool in deployment.pools.values():
-        parts += [("draft", pool.draft), ("limits", pool.limits)]
+        # The longest request is checked, and an engine's pages and shares follow from the rest.
+        idle = pool.limits if pool.engine is None and _more_than_context(pool.limits) else None
+        own = pool.draft is not None and pool.draft.method == "mtp"
+        parts += [("the time of a draft" if own else "draft", pool.draft), ("limits", idle)]
     rule = claim_rules.not_costed
     for word, block in parts:
         if block is not None and block.at is not None:

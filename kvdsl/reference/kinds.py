@@ -18,7 +18,7 @@ from kvdsl.spec.deployment import (
     TierUse,
     Transfer,
 )
-from kvdsl.spec.engine import Engine, Limits, Overhead
+from kvdsl.spec.engine import Blocks, Engine, HeldBack, HybridCache, Limits, Overhead
 from kvdsl.spec.formats import Format, Recipe
 from kvdsl.spec.hardware import Cluster, Device, Domain, Fabric, Host, Link, Node, Rack, Tier
 from kvdsl.spec.layout import AttentionLayout, ExpertLayout, Layout, WidthLayout
@@ -142,6 +142,9 @@ KINDS: Mapping[str, tuple[str, tuple[Section, ...]]] = MappingProxyType(
                 Section("", Engine),
                 _section("`overhead`", Overhead),
                 _section("`limits`", Limits),
+                _section("`blocks`", Blocks),
+                _section("`hybrid_cache`", HybridCache),
+                _section("`held_back`", HeldBack),
             ),
         ),
         "library": (

@@ -10,11 +10,13 @@ from kvdsl.spec.declaration import Block, Declaration
 from kvdsl.spec.library import Library
 from kvdsl.spec.slots import (
     Bytes,
+    Exact,
     Listed,
     Nested,
     Number,
     Positive,
     PositiveTokens,
+    Ratio,
     Referred,
     Requests,
     Share,
@@ -43,11 +45,72 @@ class Limits(Block):
     context: PositiveTokens | None = Field(default=None, description="longest request")
 
 
+class Blocks(Block):
+    """Pages of caches whose kernels want others than `block`; the largest that applies holds."""
+
+    mla: PositiveTokens | None = Field(default=None, description="a latent")
+    indexer: PositiveTokens | None = Field(default=None, description="the keys of an indexer")
+    compressed: PositiveTokens | None = Field(default=None, description="entries of runs")
+
+
+class HybridCache(Block):
+    """How caches of unlike growth lie side by side."""
+
+    window_steps: Number | None = Field(
+        default=None,
+        description="a window keeps the tokens of steps in flight: one a stage, so many more",
+    )
+    window_spare: Number = Field(default=0, description="pages of a window beside its tokens")
+    window_share: Annotated[Exact, Ratio()] = Field(
+        default=1, description="two pools: tokens of the windows' for each of the other"
+    )
+    state_block: PositiveTokens | None = Field(
+        default=None,
+        description="one pool: pages are raised by so many tokens until one holds a state",
+    )
+    state_copies: Positive = Field(default=1, description="of its states, for each request")
+    state_share: Annotated[Exact | None, Ratio(most=None, above=True)] = Field(
+        default=None, description="two pools: bytes of the states' for each byte of the rest"
+    )
+    conv_columns: Annotated[Literal["kernel", "past"], Word(("kernel", "past"))] = Field(
+        default="kernel", description="a convolution's state: its kernel's, or those but the newest"
+    )
+    lost_states: Number = Field(default=0, description="two pools: states never used")
+
+
+class HeldBack(Block):
+    """What a version keeps out of its share of the memory if no utilization is written: the sum of
+    these, `least` at the least. The share is what remains, rounded to a thousandth."""
+
+    fixed: Bytes = Field(default=0, description="on every device")
+    step_token: Bytes = Field(default=0, description="for each token of a step (`limits`)")
+    device: Bytes = Field(default=0, description="for each device of a replica")
+    sequence: Bytes = Field(default=0, description="for each request of a step (`limits`)")
+    dp_sequence: Bytes = Field(default=0, description="under dp, for each request and dp rank")
+    latent: Bytes = Field(default=0, description="where a latent is cached")
+    least: Bytes = Field(default=0, description="in all")
+
+
 class Engine(Declaration):
     family: Annotated[str, Word()] = Field(description="whose flags, logs and refusals")
     version: String = Field(description="of the engine")
     block: PositiveTokens = Field(default=1, description="a page")
+    blocks: Annotated[Blocks | None, Nested()] = Field(
+        default=None, description="pages of some caches, where they are larger"
+    )
     lost_blocks: Number = Field(default=0, description="pages never used")
+    printed: Annotated[
+        Literal["tokens", "blocks", "longest"], Word(("tokens", "blocks", "longest"))
+    ] = Field(
+        default="tokens",
+        description="the start-up figure: tokens of all pages, pages, or requests of the longest "
+        "length x that length",
+    )
+    sizing: Annotated[Literal["held", "even"], Word(("held", "even"))] = Field(
+        default="held",
+        description="a token's bytes when the pool is sized: as held, or KV heads over TP "
+        "however few they are",
+    )
     budget_of: Annotated[Literal["total", "free", "rest"], Word(("total", "free", "rest"))] = Field(
         default="total",
         description="what utilization is of: memory, that before loading, that after weights",
@@ -61,11 +124,19 @@ class Engine(Declaration):
     head: Shared = Field(default="split", description="likewise")
     ffn: Shared = Field(default="split", description="likewise")
     shared_experts: Shared = Field(default="split", description="likewise")
+    shared_experts_dp: Shared | None = Field(
+        default=None, description="the same where attention has dp and experts ep"
+    )
     norms: Shared = Field(default="split", description="likewise")
     router: Shared = Field(default="split", description="likewise")
     latent_projections: Shared = Field(default="split", description="likewise")
     indexer: Shared = Field(default="split", description="likewise")
-    index_cache: Shared = Field(default="split", description="likewise")
+    index_cache: Shared = Field(
+        default="split", description="an indexer's keys over cp: as the cache, or on every rank"
+    )
+    index_everywhere: Yes = Field(
+        default=False, description="layers that share an indexer's choice keep keys too"
+    )
     cp_weights: Annotated[Literal["split", "copy"], Word(("split", "copy"))] = Field(
         default="copy", description="attention weights over cp"
     )
@@ -73,6 +144,9 @@ class Engine(Declaration):
         Literal["separate", "one_pool", "two_pools", "full"],
         Word(("separate", "one_pool", "two_pools", "full")),
     ] = Field(default="separate", description="how windows, states and full attention share pages")
+    hybrid_cache: Annotated[HybridCache | None, Nested()] = Field(
+        default=None, description="what that takes"
+    )
     remainder: Annotated[Literal["first", "last", "inner"], Word(("first", "last", "inner"))] = (
         Field(default="first", description="stages that take a layer more")
     )
@@ -84,18 +158,58 @@ class Engine(Declaration):
     stage_sends: Annotated[
         Literal["hidden", "hidden_residual"], Word(("hidden", "hidden_residual"))
     ] = Field(default="hidden", description="what a stage boundary carries")
+    cp_of: Annotated[
+        Literal["any", "copies", "latent", "none"], Word(("any", "copies", "latent", "none"))
+    ] = Field(
+        default="any",
+        description="caches that cp may cut: any, heads that TP would copy, a latent alone, none",
+    )
+    cp_windows: Yes = Field(default=True, description="cp may cut a model with windows or states")
+    cp_stages: Yes = Field(default=True, description="cp and pp together")
+    attention_dp: Annotated[Literal["any", "stage"], Word(("any", "stage"))] = Field(
+        default="any", description="dp beside tp, or over the whole stage only"
+    )
+    expert_grid: Annotated[Literal["any", "one_axis"], Word(("any", "one_axis"))] = Field(
+        default="any", description="experts over ep and tp, or over one of them"
+    )
+    transfer_tp: Annotated[Literal["any", "multiple"], Word(("any", "multiple"))] = Field(
+        default="any",
+        description="TP of pools that hand a cache over: any, or one a multiple of the other",
+    )
+    longest: Annotated[Literal["accept", "refuse"], Word(("accept", "refuse"))] = Field(
+        default="accept",
+        description="a start whose longest request (`limits`, else the model's) finds no room",
+    )
+    longest_over: Annotated[Literal["stage", "model"], Word(("stage", "model"))] = Field(
+        default="stage", description="layers that this start counts: a stage's, or all"
+    )
     partial_block: Annotated[Literal["pad", "refuse"], Word(("pad", "refuse"))] = Field(
         default="pad", description="a weight block that a shard cuts"
     )
     utilization: Share | None = Field(default=None, description="if a deployment says nothing")
+    held_back: Annotated[HeldBack | None, Nested()] = Field(
+        default=None, description="gives the utilization where no line does"
+    )
     limits: Annotated[Limits | None, Nested()] = Field(
         default=None, description="if a deployment says nothing"
     )
     absorbed_copies: Yes = Field(
         default=False, description="MLA keeps its absorbed matrices beside the weights"
     )
+    absorbed_values: Yes = Field(default=True, description="of values too, not of keys alone")
+    absorbed_as: Annotated[Literal["activations", "weights"], Word(("activations", "weights"))] = (
+        Field(default="activations", description="their format")
+    )
+    position_table: Yes = Field(
+        default=False, description="angles of every position are kept: longest context x head width"
+    )
     vocab_pad: Positive = Field(default=1, description="vocabulary rows are padded to a multiple")
-    expert_pad: Positive = Field(default=1, description="an expert's width is padded to a multiple")
+    expert_pad: Positive = Field(
+        default=1,
+        description="an expert's width on a rank is padded to a multiple, in formats with a scale "
+        "for a run of values",
+    )
+    expert_hidden_pad: Positive = Field(default=1, description="and the width that it reads")
     overhead: Annotated[Overhead | None, Nested()] = Field(
         default=None, description="bytes a device"
     )

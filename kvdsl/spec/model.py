@@ -334,6 +334,10 @@ class Model(Declaration):
         """Runs of equal neighbours in the order of the stack: (how many, layer)."""
         yield from runs_of(self.stack)
 
+    def drafts(self) -> Iterator[tuple[int, Layer]]:
+        """The same of the draft layers."""
+        yield from _merged(_flat(self.mtp))
+
 
 def runs_of(runs: tuple[Run, ...]) -> Iterator[tuple[int, Layer]]:
     """Runs of equal neighbours in the order of a stack: (how many, layer)."""

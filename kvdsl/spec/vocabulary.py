@@ -30,6 +30,8 @@ _TERMS = (
     Term("kv.tokens", units.TOKENS, "capacity: floored in each rank or replica, then summed"),
     Term("kv.tokens_per_rank", units.TOKENS, "capacity of the smallest rank or replica"),
     Term("kv.sequences", units.REQUESTS, "the same in whole requests"),
+    Term("kv.printed", units.TOKENS, "that one engine process prints at start-up"),
+    Term("kv.pages", units.NONE, "of an engine's cache on each rank, those never used included"),
     Term("memory.weights", units.BYTES, "of the fullest device"),
     Term("memory.kv", units.BYTES, "room for the cache on the fullest device"),
     Term("memory.reserve", units.BYTES, "of the fullest device"),

@@ -6,6 +6,7 @@ from collections import Counter
 
 from tests.known.published import PUBLISHED, SEEDS
 from tests.known.test_class_counts import CLASSES, ROWS
+from tests.known.test_engine_logs import FIGURES, NOT_PREDICTED, PREDICTED
 from tests.known.test_hardware import DEVICES, LINKS, NODES, TIERS
 from tests.known.test_hf_configs import CACHES, DIFFERENT, PARAMETERS
 from tests.known.test_hf_configs import WAITING as UNCOUNTED
@@ -76,6 +77,18 @@ def readme() -> str:
             "config here has",
             "`test_class_counts.py`",
             f"{len(ROWS)} totals of {len(CLASSES)} classes",
+        ),
+        (
+            "`data/engine_cases.json`: start-up logs of engines, as people published them",
+            "`test_engine_logs.py`",
+            f"{len(FIGURES)} figures of {len(PREDICTED)} logs; {len(NOT_PREDICTED)} are not "
+            "predicted",
+        ),
+        (
+            "formulas in the sources of vLLM, SGLang and TensorRT-LLM, worked by hand",
+            "`test_engine_pages.py`, `test_engine_policies.py`",
+            "pages, pools and shares; DeepSeek V3 on eight H200 under each engine, module by "
+            "module",
         ),
         (
             "the two worked deployments of `specs/examples`",
