@@ -58,6 +58,24 @@ def at_least(value: Any, low: int) -> Any:
     return maximum(value, low)
 
 
+def smaller(a: Any, b: Any) -> Any:
+    """The lesser of two."""
+    if isinstance(a, _PLAIN) and isinstance(b, _PLAIN):
+        return min(a, b)
+    from numpy import minimum
+
+    return minimum(a, b)
+
+
+def larger(a: Any, b: Any) -> Any:
+    """The greater of two."""
+    if isinstance(a, _PLAIN) and isinstance(b, _PLAIN):
+        return max(a, b)
+    from numpy import maximum
+
+    return maximum(a, b)
+
+
 def where(condition: Any, yes: Any, no: Any) -> Any:
     """`yes` where the condition holds, `no` elsewhere."""
     if isinstance(condition, bool):

@@ -20,6 +20,7 @@ from kvdsl.spec.model import Model
 
 if TYPE_CHECKING:
     from kvdsl.plan import Plan
+    from kvdsl.planning.bulk import Prepared, Served
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,47 @@ def _inputs(project: Project) -> tuple[Input, ...]:
         Input(source.name, sha256(source.text.encode("utf-8", "surrogatepass")).hexdigest())
         for source in (*_sources(project), *catalog)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Bulk:
+    """A deployment prepared for many loads: `serve` takes arrays. Errors are in `report`, and
+    `refusal` says why there are no times."""
+
+    report: Report
+    pools: tuple[Prepared, ...] = ()
+    refusal: str = ""
+
+    def serve(
+        self, prompt: Sequence[int], output: Sequence[int], concurrency: Sequence[int]
+    ) -> Served:
+        """Times of each load, in the order given: tokens of prompt and output, requests in flight.
+        Without pools there are none."""
+        from numpy import asarray
+
+        from kvdsl.planning.bulk import Loads, Served, served
+
+        if not self.pools:
+            return Served({}, None, refusal=self.refusal)
+        loads = Loads(*(asarray(v, dtype=float) for v in (prompt, output, concurrency)))
+        return served(self.pools, loads)
+
+
+def bulk_text(text: str, name: str = "<text>") -> Bulk:
+    """The one deployment of a text, prepared."""
+    from kvdsl.planning.bulk import prepared
+
+    resolver = Resolver(load_text(text, name))
+    found = _read(resolver)
+    names = resolver.concrete("deployment")
+    if len(names) != 1:
+        return Bulk(Report.of(found), refusal=f"the text has {len(names)} deployments, not one")
+    deployment, faults = resolver.deployment(names[0])
+    found.extend(faults)
+    if deployment is None:
+        return Bulk(Report.of(found), refusal="the deployment has errors")
+    pools, errors, refusal = prepared(deployment)
+    return Bulk(Report.of((*found, *errors)), pools, refusal)
 
 
 @dataclass(frozen=True, slots=True)

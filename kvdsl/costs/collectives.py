@@ -30,7 +30,9 @@ _RING = "ring, as NCCL's tests count bus bandwidth (nccl-tests doc/PERFORMANCE.m
 
 @formula("tokens x values a token x bytes a value + extra bytes", BYTES)
 def payload(tokens: Number, values: Number, bytes_a_value: Number, extra: Number) -> Number:
-    return tokens * values * bytes_a_value + extra
+    if isinstance(tokens, int | Fraction):
+        return tokens * values * bytes_a_value + extra
+    return tokens * float(values) * float(bytes_a_value) + real(extra)
 
 
 @formula("2 (n - 1) alpha + 2 (n - 1) / n x bytes / beta", TIME, _RING, name="ring")
@@ -139,7 +141,7 @@ def _payload(placement: Placement, exchange: Exchange, tokens: Term) -> Term:
     doubled = 2 if exchange.kind == "send" and stage == "hidden_residual" else 1
     many = Term(
         "tokens in it",
-        tidy(Fraction(tokens.value) * exchange.tokens),
+        times(tokens.value, _plain(exchange.tokens, tokens)),
         inputs=(tokens,),
         note=f"{exchange.tokens} a token of a DP rank" if exchange.tokens != 1 else "",
     )
@@ -161,11 +163,16 @@ def _payload(placement: Placement, exchange: Exchange, tokens: Term) -> Term:
         bytes_a_value=value,
         extra=fixed(
             "extra bytes",
-            exchange.extra * Fraction(tokens.value),
+            times(exchange.extra, tokens.value),
             "4 B a query head of log-sum-exp" if exchange.extra else "none",
             BYTES,
         ),
     )
+
+
+def _plain(factor: Fraction, tokens: Term) -> Fraction | float:
+    """A factor for tokens: exact unless they are an array, which has no fractions."""
+    return factor if isinstance(tokens.value, int | Fraction) else float(factor)
 
 
 def _join(group: Group) -> Join:

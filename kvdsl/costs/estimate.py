@@ -12,18 +12,16 @@ from math import ceil
 from kvdsl import units
 from kvdsl.costs import cache, memory, money, weights
 from kvdsl.costs.decode import Decode, decode
+from kvdsl.costs.fitted import fewest, fitted
 from kvdsl.costs.load import Load, asked_requests, load
 from kvdsl.costs.memory import Capacity, Ledger
 from kvdsl.costs.origins import of_layout
+from kvdsl.costs.pace import constants
 from kvdsl.costs.prefill import Prefill, prefill
 from kvdsl.formulas import Term, formula
 from kvdsl.placement.placement import Placement, build
 from kvdsl.placement.subject import Subject
 from kvdsl.spec.workload import Workload
-
-SEARCH_STEPS = 64
-"""Doublings and halvings in the search for the requests in flight that a rate means."""
-
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -53,6 +51,15 @@ def estimate(subject: Subject, placement: Placement | None = None) -> Estimate:
     books = memory.ledgers(placement)
     capacity = memory.capacities(placement, books)
     values = _values(placement, books, capacity)
+    pace = constants(subject)
+    if pace is not None:
+        found = fitted(placement, books, pace, values["kv.sequences"])
+        values.update(found.values)
+        if found.load is not None:
+            values["memory.free"] = _free(placement, books, found.load)
+        _money(placement, values)
+        return Estimate(subject, placement, books, capacity, found.load, found.decode,
+                        found.prefill, values)  # fmt: skip
     first = prefill(placement, books) if subject.pool.role != "decode" else None
     if first is not None:
         if not first.saturated:  # a queue that only grows has no mean
@@ -138,14 +145,7 @@ def _solved(
         )
         return ceil(flying)
 
-    low, high = 0, 1
-    while high < limit and high < needed(high):
-        low, high = high, min(high * 2, limit)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if middle >= needed(middle) else (middle, high)
-    # Where even a full cache cannot serve the rate, what it asks is more than fits, and queues.
-    high = max(high, needed(high)) if high == limit else high
+    high = fewest(limit, needed)
     note = "solved from the rate by Little's law"
     arrivals = memory.leaf(workload, "rate", "arrivals", workload.rate or 0, units.REQUEST_RATE)
     return Term("requests in flight", high, units.REQUESTS, inputs=(arrivals,), note=note)

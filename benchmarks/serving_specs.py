@@ -1,0 +1,166 @@
+"""A row of a benchmark as the `.kvspec` text that a user would write.
+
+Comes in: a `Row`. Goes out: the text of its deployment, or why there is none. Names of models and
+systems are looked up in the catalog: a model by its repository, which its `source` names, or by its
+stem; a system as the node or rack whose devices have its name.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from benchmarks.serving_rows import Row, Width, stem
+from kvdsl.project.catalog import catalog_root
+
+ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt_llm"}
+"""What the table calls an engine, and the catalog."""
+
+RELEASED: dict[str, str] = {}
+
+
+class NoSpec(Exception):
+    """A row that cannot be written down: the text is the reason."""
+
+
+@cache
+def _declarations(plural: str) -> dict[str, str]:
+    root = catalog_root() / plural
+    return {p.stem: p.read_text(encoding="utf-8") for p in sorted(root.glob("*.kvspec"))}
+
+
+@cache
+def model(path: str) -> str:
+    """The catalog's model of a repository: by the one that its source names, or by its stem."""
+    models = _declarations("models")
+    owner = path.lower()
+    for name, text in models.items():
+        if re.search(rf'source\s*=\s*"{re.escape(owner)}[ "]', text.lower()):
+            return name
+    wanted = stem(path)
+    if wanted in models:
+        return wanted
+    sources = {}
+    for name, text in models.items():
+        found = re.search(r'source\s*=\s*"([^ "]+)', text)
+        if found:
+            sources[stem(found.group(1))] = name
+    if wanted in sources:
+        return sources[wanted]
+    raise NoSpec(f"the catalog has no model {path}")
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """`whole` holds `size` devices that one domain joins; `native_fp4` where the device multiplies
+    in four bits."""
+
+    device: str
+    whole: str
+    size: int
+    native_fp4: bool
+
+
+@cache
+def system(name: str) -> System:
+    devices = _declarations("devices")
+    if name not in devices:
+        raise NoSpec(f"the catalog has no device {name}")
+    native = bool(re.search(r"^\s*fp4\s*=", devices[name], re.MULTILINE))
+    nodes = _declarations("nodes")
+    found = [(node, int(n)) for node, text in nodes.items()
+             for n in re.findall(rf"devices\s*=\s*(\d+) x devices\.{name}\b", text)]  # fmt: skip
+    if not found:
+        raise NoSpec(f"the catalog has no node of {name}")
+    node, size = min(found)
+    racks = [(rack, int(n)) for rack, text in _declarations("racks").items()
+             for n in re.findall(rf"nodes\s*=\s*(\d+) x nodes\.{node}\b", text)]  # fmt: skip
+    if racks:
+        rack, many = min(racks)
+        return System(name, f"racks.{rack}", many * size, native)
+    return System(name, f"nodes.{node}", size, native)
+
+
+def _sparse(name: str) -> bool:
+    return " moe {" in _declarations("models")[name]
+
+
+def _recipe(row: Row, name: str) -> str:
+    """The weights' formats: a recipe of the model's own, or what its kind of checkpoint stores."""
+    for own in _declarations("recipes"):
+        if name.startswith(own):
+            return f"weights = recipes.{own}"
+    if row.precision in ("bf16", "fp16"):
+        return f"weights = formats.{row.precision}"
+    form = {"fp8": "fp8", "fp4": "nvfp4", "int4": "awq_int4", "mxfp4": "mxfp4"}.get(row.precision)
+    if form is None:
+        raise NoSpec(f"unknown precision {row.precision}")
+    modules = ["ffn", "routed_experts", "shared_experts"]
+    if row.precision == "fp8" or not _sparse(name):
+        modules = ["attention", "state_mixer", *modules]
+    lines = "".join(f"    {module} = formats.{form}\n" for module in modules)
+    return f"weights {{\n    default = formats.bf16\n{lines}  }}"
+
+
+def _kv(row: Row, here: System) -> str:
+    """fp8 on devices with four-bit arithmetic and under TensorRT-LLM, for checkpoints of eight
+    bits or fewer that are multiplied so; else bf16: the rule of the fit (no column tells)."""
+    narrow = row.precision in ("fp8", "fp4")
+    return "fp8" if narrow and (here.native_fp4 or row.engine == "trtllm") else "bf16"
+
+
+def layout(width: Width, *, sparse: bool) -> str:
+    """The body of a layout."""
+    said = []
+    if width.dp > 1 or (sparse and width.ep > 1):
+        inner = f"dp = {width.dp}; tp = {width.tp}" if width.dp > 1 else f"tp = {width.tp}"
+        said.append(f"attention {{ {inner} }}")
+        if width.dp > 1:
+            said.append(f"ffn {{ {inner} }}")
+        if sparse:
+            said.append(f"experts {{ ep = {width.ep}; tp = {width.moe_tp} }}")
+    else:
+        said.append(f"tp = {width.tp}")
+    if width.pp > 1:
+        said.append(f"pp = {width.pp}")
+    return "; ".join(said)
+
+
+def engine(row: Row) -> str:
+    """The engine's entry with the row's version."""
+    name = ENGINES.get(row.engine)
+    if name is None:
+        raise NoSpec(f"unknown engine {row.engine}")
+    return f'engine extends engines.{name} {{ version = "{row.version or "unknown"}" }}'
+
+
+def text(row: Row) -> str:
+    """A deployment of the row. Raises NoSpec with the reason where there is none."""
+    return f"{head(row)}{workload(row)}}}\n"
+
+
+def head(row: Row) -> str:
+    """All of it but the workload: rows that share it are predicted in one call."""
+    name = model(row.model)
+    here = system(row.system)
+    width = row.layout
+    if width.devices > here.size:
+        raise NoSpec(f"{width.devices} devices do not stand in one {here.whole}")
+    return (
+        "kvspec 1\n\n"
+        "deployment row {\n"
+        f"  model = models.{name}\n"
+        f"  on = 1 x {here.whole}\n"
+        f"  {_recipe(row, name)}\n"
+        f"  kv = formats.{_kv(row, here)}\n"
+        f"  {engine(row)}\n"
+        f"  layout {{ {layout(width, sparse=_sparse(name))} }}\n"
+    )
+
+
+def workload(row: Row) -> str:
+    return (
+        f"  workload {{ prompt = {row.prompt} tok; output = {row.output} tok; "
+        f"concurrency = {row.concurrency} req }}\n"
+    )

@@ -1,0 +1,304 @@
+"""A step at its fitted pace: what a rank's inventory takes, for one load or an array of loads.
+
+Comes in: inventories, an engine's constants, and what a pass carries. Goes out: for each stage the
+time of weights, cache, launches and collectives as terms. Reading and computing overlap inside a
+module; modules, collectives and launches follow one another. Weights of experts are read as far as
+tokens hit them. Each value may be a number or a numpy array over loads.
+Leaves out: skew of the routing, tails of kernels, contention with the host.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kvdsl.arithmetic import real, smaller
+from kvdsl.costs import collectives
+from kvdsl.costs.collectives import CollectiveCost
+from kvdsl.costs.inventory import CacheRead, Inventory, Weights
+from kvdsl.costs.origins import fixed
+from kvdsl.costs.pace import Constants
+from kvdsl.formulas import Term, assumed, formula, greatest, total
+from kvdsl.placement.placement import Placement
+from kvdsl.units import BYTES, NONE, TIME, TOKENS, WORK
+
+FITTED = "a roofline with the share that kernels reach; fitted over serving measurements"
+SHARPNESS = 4
+"""How sharply the slower of reading and computing hides the other: 2 to 8 fit alike."""
+
+
+@formula("bytes / (bandwidth x share reached)", TIME, FITTED)
+def read_time(size: float, bandwidth: float, reached: float) -> float:
+    return real(size) / (real(bandwidth) * real(reached))
+
+
+@formula("work / (peak x share reached)", TIME, FITTED)
+def product_time(work: float, peak: float, reached: float) -> float:
+    return real(work) / (real(peak) * real(reached))
+
+
+@formula("(reading^4 + computing^4)^(1/4)", TIME, "the longer of the two, rounded where they meet")
+def longer(reading: float, computing: float) -> float:
+    return (real(reading) ** SHARPNESS + real(computing) ** SHARPNESS) ** (1 / SHARPNESS)
+
+
+@formula("1 - (1 - active / experts)^tokens", NONE, "experts that tokens hit if each draws alike")
+def share_hit(active: int, experts: int, tokens: float) -> float:
+    return 1 - (1 - real(active) / real(experts)) ** real(tokens)
+
+
+@formula("bytes on the rank x share hit", BYTES)
+def bytes_hit(size: float, hit: float) -> float:
+    return real(size) * real(hit)
+
+
+@formula("work of a token x tokens", WORK)
+def work_of(each: float, tokens: float) -> float:
+    return real(each) * real(tokens)
+
+
+@formula("share of the peak x share of that in grouped products", NONE)
+def grouped_share(products: float, grouped: float) -> float:
+    return real(products) * real(grouped)
+
+
+@formula("tokens x DP ranks", TOKENS)
+def gathered(tokens: float, ranks: int) -> float:
+    return real(tokens) * real(ranks)
+
+
+@formula("requests x bytes of an entry x the lesser of context / entry's tokens and limit", BYTES)
+def cache_bytes(requests: float, size: float, context: float, every: int, limit: float) -> float:
+    return real(requests) * real(size) * smaller(real(context) / real(every), real(limit))
+
+
+@formula("2 x requests x bytes of the state", BYTES, "read and written")
+def state_bytes(requests: float, size: float) -> float:
+    return 2 * real(requests) * real(size)
+
+
+@formula("queries x work of a pair x the lesser of keys / entry's tokens and limit", WORK)
+def pair_work(queries: float, each: float, keys: float, every: int, limit: float) -> float:
+    return real(queries) * real(each) * smaller(real(keys) / real(every), real(limit))
+
+
+@formula(
+    "(layers x layer + sparse layers x sparse + unfused layers x unfused + latent layers x latent"
+    " + state layers x state + indexed layers x indexer) x age x factor",
+    TIME,
+    FITTED,
+)
+def launch_time(
+    layers: int, layer: float, sparse_layers: int, sparse: float, unfused_layers: int,
+    unfused: float, latent_layers: int, latent: float, state_layers: int, state: float,
+    indexed_layers: int, indexer: float, age: float, factor: float,
+) -> float:  # fmt: skip
+    spent = (
+        real(layers) * real(layer)
+        + real(sparse_layers) * real(sparse)
+        + real(unfused_layers) * real(unfused)
+        + real(latent_layers) * real(latent)
+        + real(state_layers) * real(state)
+        + real(indexed_layers) * real(indexer)
+    )
+    return spent * real(age) * real(factor)
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What a pass carries on a DP rank. `tokens` are new ones, `sampled` those that the head
+    scores, `requests` those whose cache is read, `context` the tokens read of each, `keys` the
+    mean number that a new token meets. `prefill`: no graph is replayed, latents are expanded."""
+
+    what: str
+    tokens: Term
+    sampled: Term
+    requests: Term
+    context: Term
+    keys: Term
+    prefill: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleTime:
+    """One kind of weights in a pass."""
+
+    module: str
+    read: Term
+    computed: Term
+    time: Term
+
+
+@dataclass(frozen=True, slots=True)
+class RankPace:
+    """One rank class in a pass."""
+
+    inventory: Inventory
+    modules: tuple[ModuleTime, ...]
+    cache_read: Term
+    attention: Term
+    kv: Term
+    launches: Term
+
+    @property
+    def time(self) -> Term:
+        parts = [*(m.time for m in self.modules), self.kv, self.launches]
+        return total("time of the rank", parts)
+
+
+@dataclass(frozen=True, slots=True)
+class StagePace:
+    """One stage in a pass: its rank classes, its collectives, and the time of the slowest."""
+
+    number: int
+    ranks: tuple[RankPace, ...]
+    exchanges: tuple[CollectiveCost, ...]
+    collectives: Term
+    time: Term
+
+
+def paced(
+    placement: Placement, stocks: tuple[Inventory, ...], constants: Constants, passed: Passed
+) -> tuple[StagePace, ...]:
+    """Every stage of a pass."""
+    sent = collectives.costs(placement, passed.tokens, passed.sampled, passed.what)
+    found = []
+    for stage in placement.stages:
+        ranks = tuple(
+            rank_pace(stock, constants, passed)
+            for stock in stocks
+            if stock.stage.number == stage.number
+        )
+        here = tuple(cost for cost in sent if cost.exchange.stage == stage.number)
+        exchanged = (
+            total("collectives", [cost.all for cost in here])
+            if here
+            else fixed("collectives", 0.0, "no group has two ranks", TIME)
+        )
+        slowest = greatest("slowest rank", [rank.time for rank in ranks])
+        time = total(f"{passed.what} in stage {stage.number}", [slowest, exchanged])
+        found.append(StagePace(stage.number, ranks, here, exchanged, time))
+    return tuple(found)
+
+
+def rank_pace(stock: Inventory, constants: Constants, passed: Passed) -> RankPace:
+    modules = tuple(_module(stock, weights, constants, passed) for weights in stock.weights)
+    cache_read, attention = _cache(stock, constants, passed)
+    kv = greatest("attention over the cache", [cache_read, attention])
+    return RankPace(stock, modules, cache_read, attention, kv, _launches(stock, constants, passed))
+
+
+def _module(
+    stock: Inventory, weights: Weights, constants: Constants, passed: Passed
+) -> ModuleTime:
+    word = weights.label
+    tokens = passed.sampled if weights.kind == "head" else passed.tokens
+    size, reached = weights.size, constants.weights
+    if weights.experts is not None and weights.active is not None and weights.ranks is not None:
+        reached = constants.emulated if weights.emulated else constants.experts
+        drawn = gathered.derive("tokens of all DP ranks", tokens=tokens, ranks=weights.ranks)
+        hit = share_hit.derive(
+            "share of experts hit", active=weights.active, experts=weights.experts, tokens=drawn
+        )
+        size = bytes_hit.derive("bytes of experts hit", size=size, hit=hit)
+    read = read_time.derive(
+        f"{word} read", size=size, bandwidth=stock.bandwidth, reached=reached
+    )
+    works = []
+    for product in weights.products:
+        if product.peak is None:
+            works.append(assumed(f"{word} computed", 0.0, TIME,
+                                 f"{stock.device.title} names no peaks"))  # fmt: skip
+            continue
+        share = constants.products(product.row)
+        if weights.experts is not None:
+            share = grouped_share.derive(
+                "share reached", products=share, grouped=constants.grouped
+            )
+        works.append(
+            product_time.derive(
+                f"{word} computed",
+                work=work_of.derive(f"work of {word}", each=product.work, tokens=tokens),
+                peak=product.peak,
+                reached=share,
+            )
+        )
+    computed = total(f"{word} computed", works) if len(works) > 1 else works[0]
+    module = MODULES.get(weights.kind, weights.kind)
+    return ModuleTime(
+        module, read, computed, longer.derive(word, reading=read, computing=computed)
+    )
+
+
+MODULES = {"dense": "ffn", "experts": "routed_experts"}
+"""The module by which a report calls a kind of weights."""
+
+_ENDLESS = fixed("limit", float("inf"), "all of it is read", TOKENS)
+
+
+def _cache(stock: Inventory, constants: Constants, passed: Passed) -> tuple[Term, Term]:
+    reads, works = [], []
+    for part in stock.reads:
+        reads.append(_bytes(part, passed))
+        each = part.prefill_work if passed.prefill else part.decode_work
+        if each.value:
+            works.append(
+                pair_work.derive(
+                    f"scores of {part.label}",
+                    queries=passed.tokens,
+                    each=each,
+                    keys=passed.keys,
+                    every=fixed("tokens of an entry", part.every, "as the model compresses"),
+                    limit=part.limit or _ENDLESS,
+                )
+            )
+    none = fixed("cache", 0.0, "the stage has no cache", BYTES)
+    read = read_time.derive(
+        "cache read",
+        size=total("bytes of cache read", reads) if reads else none,
+        bandwidth=stock.bandwidth,
+        reached=constants.cache,
+    )
+    if not works or stock.peak is None:
+        return read, fixed("attention computed", 0.0, "nothing is scored, or no peak known", TIME)
+    attention = product_time.derive(
+        "attention computed",
+        work=total("scores and their use", works),
+        peak=stock.peak,
+        reached=constants.attention,
+    )
+    return read, attention
+
+
+def _bytes(part: CacheRead, passed: Passed) -> Term:
+    label = f"bytes read of {part.label}"
+    if part.state:
+        return state_bytes.derive(label, requests=passed.requests, size=part.size)
+    return cache_bytes.derive(
+        label,
+        requests=passed.requests,
+        size=part.size,
+        context=passed.context,
+        every=fixed("tokens of an entry", part.every, "as the model compresses"),
+        limit=part.limit or _ENDLESS,
+    )
+
+
+def _launches(stock: Inventory, constants: Constants, passed: Passed) -> Term:
+    factor = fixed("factor", 1, "a decode step is replayed from a graph")
+    return launch_time.derive(
+        "launches",
+        layers=stock.layers,
+        layer=constants.layer,
+        sparse_layers=stock.sparse,
+        sparse=constants.sparse,
+        unfused_layers=stock.unfused,
+        unfused=constants.unfused,
+        latent_layers=stock.latent,
+        latent=constants.latent,
+        state_layers=stock.mixers,
+        state=constants.state,
+        indexed_layers=stock.indexers,
+        indexer=constants.indexer,
+        age=constants.age,
+        factor=constants.prefill if passed.prefill else factor,
+    )
