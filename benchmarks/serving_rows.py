@@ -21,6 +21,9 @@ LENGTH_STEP = 128
 SPECULATIVE = 1.3
 """A batch so many times faster than its twins at small concurrency drafted tokens, unmarked."""
 
+REPLICA = 64
+"""Devices of one aggregated replica past which a layout column means something else."""
+
 SMALL = 32
 """Requests in flight up to which drafting pays enough to be seen."""
 
@@ -195,7 +198,7 @@ def _row(line: Mapping[str, str], repairs: Counter[str]) -> Row | Refused:
         return Refused(name, "no prompt, output or time of a token")
     swept = _swept(name)
     side = "decode_" if mode == "disagg" else ""
-    layout = _layout(line, side, swept, repairs)
+    layout = _layout(line, side, repairs, swept=swept)
     if isinstance(layout, str):
         return Refused(name, layout)
     concurrency = _number(line, "silicon_concurrency")
@@ -204,7 +207,7 @@ def _row(line: Mapping[str, str], repairs: Counter[str]) -> Row | Refused:
         repairs["concurrency was blank: batch x DP width"] += 1
     if not concurrency:
         return Refused(name, "neither concurrency nor batch is given")
-    prefill = _layout(line, "prefill_", swept, Counter()) if mode == "disagg" else None
+    prefill = _layout(line, "prefill_", Counter(), swept=swept) if mode == "disagg" else None
     return Row(
         name,
         line["backend"],
@@ -242,7 +245,7 @@ def _precision(line: Mapping[str, str], repairs: Counter[str]) -> str:
 
 
 def _layout(
-    line: Mapping[str, str], side: str, swept: bool, repairs: Counter[str]
+    line: Mapping[str, str], side: str, repairs: Counter[str], *, swept: bool
 ) -> Width | str:
     """The layout of a replica or worker, or why it cannot be read. In some dumps tp (or the DP
     width) holds TP x EP; the experts' columns and the id tell."""
@@ -297,7 +300,7 @@ def _completed(row: Row, copy: Row | None) -> Row:
 def _doubt(row: Row) -> str:
     if row.isl % LENGTH_STEP or row.osl % LENGTH_STEP:
         return "run by hand: lengths are no multiple of 128, clients stay in step"
-    if row.layout.devices > 64:
+    if row.mode == "agg" and row.layout.devices > REPLICA:
         return "the layout does not describe one replica"
     if row.mode == "agg" and row.ttft > row.tpot * row.osl:
         return "starved: the first token takes longer than all others"

@@ -12,12 +12,18 @@ from dataclasses import dataclass
 from functools import cache
 
 from benchmarks.serving_rows import Row, Width, stem
+from kvdsl.costs.pace import is_older, numbers_of
 from kvdsl.project.catalog import catalog_root
 
 ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt_llm"}
 """What the table calls an engine, and the catalog."""
 
-RELEASED: dict[str, str] = {}
+CHANGED = "2025-12"
+"""Builds measured before are old ones, whatever a front end says is its version."""
+
+LAST_OLD = {"vllm": "0.12", "sglang": "0.5.5", "trtllm": "1.0"}
+"""The last versions before `older` of the catalog's entries: told of rows that have a date alone.
+Release dates: vLLM 0.13, SGLang 0.5.6 and TensorRT-LLM 1.1 stand beside December 2025."""
 
 
 class NoSpec(Exception):
@@ -128,11 +134,41 @@ def layout(width: Width, *, sparse: bool) -> str:
 
 
 def engine(row: Row) -> str:
-    """The engine's entry with the row's version."""
+    """The engine's entry with the row's version: the newest entry of the catalog that is no newer
+    than the row, else the oldest, else what all versions extend."""
     name = ENGINES.get(row.engine)
     if name is None:
         raise NoSpec(f"unknown engine {row.engine}")
-    return f'engine extends engines.{name} {{ version = "{row.version or "unknown"}" }}'
+    version = _version(row, name)
+    entries = sorted(_versions(name))
+    numbers = numbers_of(version)
+    fitting = [entry for number, entry in entries if number <= numbers] if numbers else []
+    newest = entries[-1:] if not numbers else entries[:1]
+    chosen = [*(entry for _, entry in newest), *fitting]
+    entry = chosen[-1] if chosen else name
+    return f'engine extends engines.{entry} {{ version = "{version}" }}'
+
+
+def _version(row: Row, name: str) -> str:
+    """The row's version, or one on the side of `older` on which its date stands."""
+    before = re.search(r'before\s*=\s*"([^"]+)"', _declarations("engines")[name])
+    if not row.measured or before is None:
+        return row.version or "unknown"
+    old = row.measured < CHANGED
+    if row.version and is_older(row.version, before[1]) == old and numbers_of(row.version):
+        return row.version
+    return LAST_OLD[row.engine] if old else before[1]
+
+
+@cache
+def _versions(name: str) -> tuple[tuple[tuple[int, ...], str], ...]:
+    """The concrete entries of an engine, by their versions."""
+    found = []
+    for entry, text in _declarations("engines").items():
+        said = re.search(r'^\s*version\s*=\s*"([^"]+)"', text, re.MULTILINE)
+        if said and entry.startswith(f"{name}_") and "abstract" not in text:
+            found.append((numbers_of(said[1]), entry))
+    return tuple(found)
 
 
 def text(row: Row) -> str:
@@ -144,19 +180,38 @@ def head(row: Row) -> str:
     """All of it but the workload: rows that share it are predicted in one call."""
     name = model(row.model)
     here = system(row.system)
-    width = row.layout
-    if width.devices > here.size:
-        raise NoSpec(f"{width.devices} devices do not stand in one {here.whole}")
     return (
         "kvspec 1\n\n"
         "deployment row {\n"
         f"  model = models.{name}\n"
-        f"  on = 1 x {here.whole}\n"
         f"  {_recipe(row, name)}\n"
         f"  kv = formats.{_kv(row, here)}\n"
         f"  {engine(row)}\n"
-        f"  layout {{ {layout(width, sparse=_sparse(name))} }}\n"
+        f"{_placed(row, here, sparse=_sparse(name))}"
     )
+
+
+def _placed(row: Row, here: System, *, sparse: bool) -> str:
+    """Layout and hardware: of one replica, or of the workers of each kind."""
+    if row.mode != "disagg":
+        on = _on(row.layout, 1, here)
+        return f"  on = {on}\n  layout {{ {layout(row.layout, sparse=sparse)} }}\n"
+    pools = [("decode", row.layout, row.workers or 1)]
+    if row.prefill is not None:
+        pools.insert(0, ("prefill", row.prefill, row.prefill_workers or 1))
+    return "".join(
+        f"  pool {role} {{\n    on = {_on(width, count, here)}\n    replicas = {count}\n"
+        f"    layout {{ {layout(width, sparse=sparse)} }}\n  }}\n"
+        for role, width, count in pools
+    )
+
+
+def _on(width: Width, count: int, here: System) -> str:
+    """So many nodes or racks that each replica stands in one."""
+    if width.devices > here.size:
+        raise NoSpec(f"{width.devices} devices do not stand in one {here.whole}")
+    each = here.size // width.devices
+    return f"{-(-count // each)} x {here.whole}"
 
 
 def workload(row: Row) -> str:

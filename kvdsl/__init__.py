@@ -38,12 +38,12 @@ def compile(  # noqa: A001 - `kvdsl.compile` is the name that readers look for
     return compile_path(str(source), made, deployment)
 
 
-def bulk(text: str) -> Bulk:
-    """Prepares the one deployment of a text for many loads in one call.
+def bulk(text: str) -> tuple[Bulk, ...]:
+    """Prepares each deployment of a text for many loads in one call.
 
-    `bulk(text).serve(prompt=[1024, 8192], output=[512, 512], concurrency=[16, 64])` gives arrays of
-    `decode.tpot` and `prefill.ttft` in seconds and `decode.throughput` in tokens a second, equal to
-    those of plans that are compiled one by one.
+    `bulk(text)[0].serve(prompt=[1024, 8192], output=[512, 512], concurrency=[16, 64])` gives arrays
+    of `decode.tpot` and `prefill.ttft` in seconds and `decode.throughput` in tokens a second, equal
+    to those of plans that are compiled one by one.
     """
     from kvdsl.pipeline import bulk_text
 

@@ -139,7 +139,5 @@ class _Gather:
 
 
 total = _gathered("sum", "sum of the terms", sum)
-greatest = _gathered(
-    "greatest", "the greatest of the terms", lambda values: reduce(larger, values)
-)
+greatest = _gathered("greatest", "the greatest of the terms", lambda values: reduce(larger, values))
 least = _gathered("least", "the least of the terms", lambda values: reduce(smaller, values))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kvdsl.diagnostics import Diagnostic, Report
+from kvdsl.diagnostics import Diagnostic, Report, Severity
 from kvdsl.formulas import Term
 from kvdsl.plan import Input
 from kvdsl.planning.deploy import outcome
@@ -123,10 +123,11 @@ def _inputs(project: Project) -> tuple[Input, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Bulk:
-    """A deployment prepared for many loads: `serve` takes arrays. Errors are in `report`, and
-    `refusal` says why there are no times."""
+    """A deployment prepared for many loads: `serve` takes arrays. `errors` stand against it, and
+    `refusal` says in one line why there are no times."""
 
-    report: Report
+    name: str
+    errors: tuple[Diagnostic, ...] = ()
     pools: tuple[Prepared, ...] = ()
     refusal: str = ""
 
@@ -140,26 +141,27 @@ class Bulk:
         from kvdsl.planning.bulk import Loads, Served, served
 
         if not self.pools:
-            return Served({}, None, refusal=self.refusal)
+            return Served({}, None)
         loads = Loads(*(asarray(v, dtype=float) for v in (prompt, output, concurrency)))
         return served(self.pools, loads)
 
 
-def bulk_text(text: str, name: str = "<text>") -> Bulk:
-    """The one deployment of a text, prepared."""
+def bulk_text(text: str, name: str = "<text>") -> tuple[Bulk, ...]:
+    """The deployments of a text, prepared one by one: a fault of one does not stop the others."""
     from kvdsl.planning.bulk import prepared
 
     resolver = Resolver(load_text(text, name))
-    found = _read(resolver)
-    names = resolver.concrete("deployment")
-    if len(names) != 1:
-        return Bulk(Report.of(found), refusal=f"the text has {len(names)} deployments, not one")
-    deployment, faults = resolver.deployment(names[0])
-    found.extend(faults)
-    if deployment is None:
-        return Bulk(Report.of(found), refusal="the deployment has errors")
-    pools, errors, refusal = prepared(deployment)
-    return Bulk(Report.of((*found, *errors)), pools, refusal)
+    found = []
+    for each in resolver.concrete("deployment"):
+        deployment, faults = resolver.deployment(each)
+        wrong = tuple(d for d in faults if d.severity is Severity.ERROR)
+        if deployment is None or wrong:
+            said = wrong[0].headline if wrong else "the deployment has errors"
+            found.append(Bulk(each, wrong, refusal=said))
+            continue
+        pools, errors, refusal = prepared(deployment)
+        found.append(Bulk(each, errors, pools, refusal))
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

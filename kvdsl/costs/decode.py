@@ -53,7 +53,9 @@ def decode(placement: Placement, books: tuple[Ledger, ...], load: Load) -> Decod
         "decode.tpot": tpot,
         "decode.kv_read": over_stages(placement, times, "cache read", lambda t: t.cache_read),
         "decode.kv_read_mean": _mean_read(placement, books, load),
-        "decode.weight_read": over_stages(placement, times, "weights read", lambda t: t.weight_read),
+        "decode.weight_read": over_stages(
+            placement, times, "weights read", lambda t: t.weight_read
+        ),
         "decode.collectives": collective,
         "decode.throughput": token_throughput.derive(
             "decode throughput", requests=load.served, tpot=tpot

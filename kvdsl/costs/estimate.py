@@ -23,6 +23,7 @@ from kvdsl.placement.placement import Placement, build
 from kvdsl.placement.subject import Subject
 from kvdsl.spec.workload import Workload
 
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """`load` and `decode` are None in a pool that only prefills, `prefill` in one that decodes."""

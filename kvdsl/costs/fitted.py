@@ -16,10 +16,9 @@ from kvdsl import units
 from kvdsl.arithmetic import over, rate, real
 from kvdsl.costs.decode import Decode, kinds_read, over_stages
 from kvdsl.costs.draft import Drafting, drafting
-from kvdsl.costs.inventory import Inventory, inventories
 from kvdsl.costs.load import Load, asked_requests, load
 from kvdsl.costs.memory import Ledger, leaf
-from kvdsl.costs.origins import fixed, of_layout
+from kvdsl.costs.origins import fixed
 from kvdsl.costs.pace import Constants
 from kvdsl.costs.passes import RankTime
 from kvdsl.costs.prefill import Prefill, prompt_terms
@@ -33,7 +32,7 @@ from kvdsl.costs.steady import (
     low_end,
     steady,
 )
-from kvdsl.costs.step import RankPace, StagePace
+from kvdsl.costs.step import RankPace, Setting, StagePace, setting
 from kvdsl.formulas import Term, formula, total
 from kvdsl.placement.placement import Placement
 from kvdsl.placement.subject import Subject
@@ -55,30 +54,25 @@ class Fitted:
 class Serving:
     """A placement made ready for any load: what a bulk evaluation shares over its rows."""
 
-    placement: Placement
-    stocks: tuple[Inventory, ...]
+    setting: Setting
     constants: Constants
     drafting: Drafting
 
     def at(self, carried: Load, lengths: Lengths) -> Steady:
-        return steady(
-            self.placement, self.stocks, self.constants, carried, lengths, self.drafting
-        )
+        return steady(self.setting, self.constants, carried, lengths, self.drafting)
 
     def first(self, found: Steady, carried: Load, lengths: Lengths, rate: Term | None) -> First:
         """The time to the first token beside a steady state."""
-        replicas = of_layout(self.placement.subject, "replicas", self.placement.degrees.replicas)
+        replicas = self.setting.replicas
         each = share_of.derive("requests in flight in a replica", whole=carried.served,
                                parts=replicas)  # fmt: skip
         met = Arrival(found.stepped, found.tpot, each, carried.asked, carried.served,
                       _arrivals(rate, replicas))  # fmt: skip
-        return first(self.placement, self.stocks, self.constants, lengths, found.chunk,
-                     found.tokens, met)  # fmt: skip
+        return first(self.setting, self.constants, lengths, found.chunk, found.tokens, met)
 
 
 def serving(placement: Placement, books: tuple[Ledger, ...], constants: Constants) -> Serving:
-    stocks = inventories(placement, books)
-    return Serving(placement, stocks, constants, drafting(placement.subject))
+    return Serving(setting(placement, books), constants, drafting(placement.subject))
 
 
 @formula("in all / replicas", units.NONE, "spread evenly")
@@ -111,11 +105,11 @@ def fitted(
     asked = (
         asked_requests(subject)
         if subject.workload.concurrency is not None
-        else _asked(made, lengths, capacity, rate)
+        else _asked(subject, made, lengths, capacity, rate)
     )
     carried = load(subject, asked, capacity)
     found = made.at(carried, lengths)
-    decode = _decode(made, books, found, carried)
+    decode = _decode(placement, made, found, carried)
     values = dict(decode.terms)
     if subject.pool.role == "decode":
         return Fitted(carried, decode, None, values)
@@ -163,18 +157,18 @@ def alone(made: Serving, lengths: Lengths, rate: Term | None = None) -> First:
     says nothing of arrivals, so nothing queues."""
     nothing = fixed("time of a step", 0.0, "nobody decodes here", TIME)
     one = fixed("requests in flight", 1, "nothing says how many prompts arrive", units.REQUESTS)
-    replicas = of_layout(made.placement.subject, "replicas", made.placement.degrees.replicas)
-    met = Arrival(nothing, nothing, one, one, one, _arrivals(rate, replicas))
-    return first(made.placement, made.stocks, made.constants, lengths, None, None, met)
+    met = Arrival(nothing, nothing, one, one, one, _arrivals(rate, made.setting.replicas))
+    return first(made.setting, made.constants, lengths, None, None, met)
 
 
 # --- a rate as requests in flight ----------------------------------------------------------------
 
 
-def _asked(made: Serving, lengths: Lengths, capacity: Term, rate: Term | None) -> Term:
+def _asked(
+    subject: Subject, made: Serving, lengths: Lengths, capacity: Term, rate: Term | None
+) -> Term:
     """Requests in flight that a rate means: the fewest that serve it, or, where even a full cache
     cannot, what it asks then."""
-    subject = made.placement.subject
     limit = max(1, int(real(capacity.value)))
     arriving = float(rate.value) if rate is not None else 0.0
 
@@ -223,10 +217,8 @@ def _times(stages: tuple[StagePace, ...]) -> tuple[RankTime, ...]:
     return tuple(_rank_time(rank) for stage in stages for rank in stage.ranks)
 
 
-def _decode(
-    made: Serving, books: tuple[Ledger, ...], found: Steady, carried: Load
-) -> Decode:
-    placement, times = made.placement, _times(found.step)
+def _decode(placement: Placement, made: Serving, found: Steady, carried: Load) -> Decode:
+    times = _times(found.step)
     terms = {
         "decode.tpot": found.tpot,
         "decode.kv_read": over_stages(placement, times, "cache read", lambda t: t.cache_read),
@@ -260,23 +252,17 @@ def scaled(time: float, share: float) -> float:
 
 
 def _prefill(made: Serving, lengths: Lengths, token: First) -> Prefill:
-    replicas = of_layout(made.placement.subject, "replicas", made.placement.degrees.replicas)
     return Prefill(
         _times(token.stages),
         tuple(cost for stage in token.stages for cost in stage.exchanges),
         token.service,
         # What a prompt keeps a server busy for, with its DP ranks as servers.
-        _stage(made, token),
+        kept_busy.derive("prefill in the slowest stage", one=token.one, ranks=made.setting.ranks),
         token.ttft,
         prefill_rate.derive(
-            "prefill throughput", replicas=replicas, new=lengths.new, one=token.one
+            "prefill throughput", replicas=made.setting.replicas, new=lengths.new, one=token.one
         ),
     )
-
-
-def _stage(made: Serving, token: First) -> Term:
-    ranks = of_layout(made.placement.subject, "DP ranks", made.placement.degrees.attention.dp)
-    return kept_busy.derive("prefill in the slowest stage", one=token.one, ranks=ranks)
 
 
 @formula("time of a prompt in a replica x DP ranks", TIME)

@@ -206,9 +206,7 @@ def _weights(placement: Placement, stage: Stage, book: Ledger) -> list[Weights]:
     return found
 
 
-def _of_kind(
-    placement: Placement, kind: str, pile: _Pile, size: Term, device: Device
-) -> Weights:
+def _of_kind(placement: Placement, kind: str, pile: _Pile, size: Term, device: Device) -> Weights:
     subject = placement.subject
     products, emulated, widest = [], False, ("", Fraction(0))
     for title, work in pile.works.items():

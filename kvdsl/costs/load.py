@@ -70,9 +70,7 @@ def asked_requests(subject: Subject) -> Term:
                 note="the pool's share")  # fmt: skip
 
 
-def load(
-    subject: Subject, asked: Term, capacity: Term, context: Term | None = None
-) -> Load:
+def load(subject: Subject, asked: Term, capacity: Term, context: Term | None = None) -> Load:
     """The load of so many requests in flight; `context` where it is not the workload's."""
     degrees = subject.degrees
     holders = of_layout(subject, "holders (DP ranks of all replicas)", degrees.holders)

@@ -127,11 +127,11 @@ def _age(engine: Engine, pace: Pace) -> Term:
 
 def is_older(version: str, before: str) -> bool:
     """Whether a version stands before another. One that does not begin with a number does not."""
-    first, second = _numbers(version), _numbers(before)
+    first, second = numbers_of(version), numbers_of(before)
     return bool(first) and first < second
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def numbers_of(version: str) -> tuple[int, ...]:
     """The leading numbers of a version: of `0.5.10.post1` (0, 5, 10)."""
     found = re.match(r"v?(\d+(?:\.\d+)*)", version)
     return tuple(int(n) for n in found[1].split(".")) if found else ()

@@ -15,13 +15,11 @@ from fractions import Fraction
 from kvdsl import units
 from kvdsl.arithmetic import larger, rate, real, smaller, where
 from kvdsl.costs.draft import Drafting
-from kvdsl.costs.inventory import Inventory
 from kvdsl.costs.load import Load
-from kvdsl.costs.origins import fixed, of_layout
+from kvdsl.costs.origins import fixed
 from kvdsl.costs.pace import Constants
-from kvdsl.costs.step import FITTED, Passed, StagePace, paced
+from kvdsl.costs.step import FITTED, Passed, Setting, StagePace, paced
 from kvdsl.formulas import Term, formula, greatest, total
-from kvdsl.placement.placement import Placement
 from kvdsl.units import TIME, TOKEN_RATE, TOKENS
 
 _CLOSED = "closed loops of clients stay bunched: the wait grows slower than their number"
@@ -66,9 +64,7 @@ def chunk_tokens(limit: float, ranks: int, new: float, requests: float, output: 
     return smaller(real(limit), larger(real(new) / real(ranks), arriving))
 
 
-@formula(
-    "tokens x a request / prompt, at least 1", TOKENS, "the last of each prompt is scored"
-)
+@formula("tokens x a request / prompt, at least 1", TOKENS, "the last of each prompt is scored")
 def prompt_ends(tokens: float, new: float) -> float:
     return larger(real(tokens) / real(new), 1.0)
 
@@ -109,16 +105,14 @@ def token_throughput(requests: float, tpot: float) -> float:
 
 
 def steady(
-    placement: Placement,
-    stocks: tuple[Inventory, ...],
+    setting: Setting,
     constants: Constants,
     load: Load,
     lengths: Lengths,
     drafting: Drafting,
 ) -> Steady:
     """The steady state of a load."""
-    subject = placement.subject
-    step = paced(placement, stocks, constants, _decoding(load, drafting))
+    step = paced(setting, constants, _decoding(load, drafting))
     through = total("all stages", [stage.time for stage in step])
     verified = through
     if len(step) > 1:
@@ -130,9 +124,9 @@ def steady(
         )
     stepped = drafting.step(verified)
     prompts, chunk, tokens = _no_prompts(), None, None
-    if subject.pool.role == "both" and positive(lengths.output):
-        tokens = chunk_of(placement, constants, load, lengths)
-        chunk, prompts = _prompts(placement, stocks, constants, load, lengths, tokens)
+    if setting.role == "both" and positive(lengths.output):
+        tokens = chunk_of(setting, constants, load, lengths)
+        chunk, prompts = _prompts(setting, constants, load, lengths, tokens)
     tpot = token_time.derive(
         "time of a token", step=stepped, yielded=drafting.yielded, prompts=prompts
     )
@@ -141,10 +135,8 @@ def steady(
 
 
 def positive(term: Term) -> bool:
-    value = term.value
-    if isinstance(value, int | Fraction | float):
-        return value > 0
-    return bool(value.min() > 0)
+    least = smaller(term.value, float("inf"))
+    return bool(least > 0) if isinstance(least, int | Fraction | float) else bool(least.min() > 0)
 
 
 def _no_prompts() -> Term:
@@ -152,9 +144,7 @@ def _no_prompts() -> Term:
 
 
 def _decoding(load: Load, drafting: Drafting) -> Passed:
-    tokens = step_tokens.derive(
-        "tokens of a DP rank", requests=load.batch, each=drafting.verified
-    )
+    tokens = step_tokens.derive("tokens of a DP rank", requests=load.batch, each=drafting.verified)
     return Passed("decode step", tokens, tokens, load.batch, load.context, load.context)
 
 
@@ -171,14 +161,12 @@ def prefilling(tokens: Term, lengths: Lengths, requests: Term, what: str) -> Pas
     )
 
 
-def chunk_of(
-    placement: Placement, constants: Constants, load: Load, lengths: Lengths
-) -> Term:
+def chunk_of(setting: Setting, constants: Constants, load: Load, lengths: Lengths) -> Term:
     """Prompt tokens of a DP rank in one step."""
     return chunk_tokens.derive(
         "prompt tokens of a DP rank in a step",
         limit=constants.chunk,
-        ranks=of_layout(placement.subject, "DP ranks", placement.degrees.attention.dp),
+        ranks=setting.ranks,
         new=lengths.new,
         requests=load.busiest,
         output=lengths.output,
@@ -186,8 +174,7 @@ def chunk_of(
 
 
 def _prompts(
-    placement: Placement,
-    stocks: tuple[Inventory, ...],
+    setting: Setting,
     constants: Constants,
     load: Load,
     lengths: Lengths,
@@ -195,9 +182,7 @@ def _prompts(
 ) -> tuple[tuple[StagePace, ...], Term]:
     """A chunk of others' prompts, and what a token waits for it."""
     one = fixed("requests", 1, "a prompt at a time", units.REQUESTS)
-    chunk = paced(
-        placement, stocks, constants, prefilling(tokens, lengths, one, "prefill chunk")
-    )
+    chunk = paced(setting, constants, prefilling(tokens, lengths, one, "prefill chunk"))
     slowest = greatest("prefill chunk", [stage.time for stage in chunk])
     share = prompts_share.derive(
         "prompts of others",
@@ -219,40 +204,37 @@ def prompt_time(new: float, tokens: float, chunk: float, ranks: int) -> float:
     return real(new) / real(tokens) * real(chunk) / real(ranks)
 
 
-@formula(
-    "entry + steps x time of a step + own x own prefill"
-    " + queue x (in flight - 1)^crowd x (1024 / output)^length x prefill of one"
-    " + full x (asked / served - 1) x output x time of a token",
-    TIME,
-    _CLOSED,
-)
-def first_token(
-    entry: float, steps: float, step: float, own: float, prefill: float, queue: float,
-    in_flight: float, crowd: float, output: float, length: float, one: float, full: float,
-    asked: float, served: float, tpot: float,
-) -> float:  # fmt: skip
+@formula("steps x time of a step", TIME, FITTED)
+def steps_met(steps: float, step: float) -> float:
+    return real(steps) * real(step)
+
+
+@formula("own x prefill of the prompt", TIME, FITTED)
+def own_prefill(own: float, prefill: float) -> float:
+    return real(own) * real(prefill)
+
+
+@formula("queue x (in flight - 1)^crowd x (1024 / output)^length x prefill of one", TIME, _CLOSED)
+def crowd_wait(
+    queue: float, in_flight: float, crowd: float, output: float, length: float, one: float
+) -> float:
     ahead = larger(real(in_flight) - 1, 0.0) ** real(crowd)
-    waited = real(queue) * ahead * (1024 / real(output)) ** real(length) * real(one)
-    over_full = larger(rate(asked, served, 1.0) - 1, 0.0)
-    place = real(full) * over_full * real(output) * real(tpot)
-    return (
-        real(entry) + real(steps) * real(step) + real(own) * real(prefill) + waited + place
-    )
+    return real(queue) * ahead * (1024 / real(output)) ** real(length) * real(one)
 
 
 @formula(
-    "entry + steps x time of a step + own x own prefill + R D^2 / (2 (1 - R D))",
-    TIME,
-    "M/D/1 as Zhong et al., DistServe, arXiv 2401.09670",
+    "full x (asked / served - 1) x output x time of a token", TIME, "waits for a place in the cache"
 )
-def queued_token(
-    entry: float, steps: float, step: float, own: float, prefill: float, arrivals: float,
-    one: float,
-) -> float:  # fmt: skip
+def place_wait(full: float, asked: float, served: float, output: float, tpot: float) -> float:
+    over_full = larger(rate(asked, served, 1.0) - 1, 0.0)
+    return real(full) * over_full * real(output) * real(tpot)
+
+
+@formula("R D^2 / (2 (1 - R D))", TIME, "M/D/1 as Zhong et al., DistServe, arXiv 2401.09670")
+def queue_wait(arrivals: float, one: float) -> float:
     busy = real(arrivals) * real(one)
     waited = real(arrivals) * real(one) ** 2 / (2 * where(busy < 1, 1 - busy, 1))
-    met = real(entry) + real(steps) * real(step) + real(own) * real(prefill)
-    return met + where(busy < 1, waited, float("inf"))
+    return where(busy < 1, waited, float("inf"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,8 +261,7 @@ class Arrival:
 
 
 def first(
-    placement: Placement,
-    stocks: tuple[Inventory, ...],
+    setting: Setting,
     constants: Constants,
     lengths: Lengths,
     chunk: tuple[StagePace, ...] | None,
@@ -290,33 +271,51 @@ def first(
     """The time to the first token."""
     one_request = fixed("requests", 1, "one prompt on each DP rank", units.REQUESTS)
     own = paced(
-        placement, stocks, constants,
+        setting, constants,
         prefilling(lengths.new, lengths, one_request, "prefill"),
     )  # fmt: skip
     service = total("prefill of a prompt", [stage.time for stage in own])
     of_chunk = chunk if chunk is not None and tokens is not None else own
-    ranks = of_layout(placement.subject, "DP ranks", placement.degrees.attention.dp)
     one = prompt_time.derive(
         "time of a prompt in a replica",
         new=lengths.new,
         tokens=tokens if chunk is not None and tokens is not None else lengths.new,
         chunk=greatest("prefill in the slowest stage", [stage.time for stage in of_chunk]),
-        ranks=ranks,
+        ranks=setting.ranks,
     )
+    parts = [
+        constants.entry,
+        steps_met.derive("decode steps met", steps=constants.steps, step=met.step),
+        own_prefill.derive("own prefill", own=constants.own, prefill=service),
+        *_waits(constants, lengths, one, met),
+    ]
+    return First(own, service, one, total("time to the first token", parts))
+
+
+def _waits(constants: Constants, lengths: Lengths, one: Term, met: Arrival) -> list[Term]:
+    """Waiting for the prompts ahead and for a place."""
     if met.rate is not None:
-        ttft = queued_token.derive(
-            "time to the first token", entry=constants.entry, steps=constants.steps,
-            step=met.step, own=constants.own, prefill=service, arrivals=met.rate, one=one,
-        )  # fmt: skip
-        return First(own, service, one, ttft)
-    output = lengths.output if positive(lengths.output) else fixed("output", 1024, "none", TOKENS)
-    ttft = first_token.derive(
-        "time to the first token", entry=constants.entry, steps=constants.steps, step=met.step,
-        own=constants.own, prefill=service, queue=constants.queue, in_flight=met.in_flight,
-        crowd=constants.crowd, output=output, length=constants.length, one=one,
-        full=constants.full, asked=met.asked, served=met.served, tpot=met.tpot,
-    )  # fmt: skip
-    return First(own, service, one, ttft)
+        return [queue_wait.derive("wait before prefill", arrivals=met.rate, one=one)]
+    if not positive(lengths.output):
+        return []
+    crowd = crowd_wait.derive(
+        "wait before prefill",
+        queue=constants.queue,
+        in_flight=met.in_flight,
+        crowd=constants.crowd,
+        output=lengths.output,
+        length=constants.length,
+        one=one,
+    )
+    place = place_wait.derive(
+        "wait for a place",
+        full=constants.full,
+        asked=met.asked,
+        served=met.served,
+        output=lengths.output,
+        tpot=met.tpot,
+    )
+    return [crowd, place]
 
 
 @formula("time / (1 + band)", TIME, "measurements of the fit")

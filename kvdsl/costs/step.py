@@ -9,13 +9,15 @@ Leaves out: skew of the routing, tails of kernels, contention with the host.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kvdsl.arithmetic import real, smaller
 from kvdsl.costs import collectives
 from kvdsl.costs.collectives import CollectiveCost
-from kvdsl.costs.inventory import CacheRead, Inventory, Weights
-from kvdsl.costs.origins import fixed
+from kvdsl.costs.inventory import CacheRead, Inventory, Weights, inventories
+from kvdsl.costs.memory import Ledger
+from kvdsl.costs.origins import fixed, of_layout
 from kvdsl.costs.pace import Constants
 from kvdsl.formulas import Term, assumed, formula, greatest, total
 from kvdsl.placement.placement import Placement
@@ -81,26 +83,9 @@ def pair_work(queries: float, each: float, keys: float, every: int, limit: float
     return real(queries) * real(each) * smaller(real(keys) / real(every), real(limit))
 
 
-@formula(
-    "(layers x layer + sparse layers x sparse + unfused layers x unfused + latent layers x latent"
-    " + state layers x state + indexed layers x indexer) x age x factor",
-    TIME,
-    FITTED,
-)
-def launch_time(
-    layers: int, layer: float, sparse_layers: int, sparse: float, unfused_layers: int,
-    unfused: float, latent_layers: int, latent: float, state_layers: int, state: float,
-    indexed_layers: int, indexer: float, age: float, factor: float,
-) -> float:  # fmt: skip
-    spent = (
-        real(layers) * real(layer)
-        + real(sparse_layers) * real(sparse)
-        + real(unfused_layers) * real(unfused)
-        + real(latent_layers) * real(latent)
-        + real(state_layers) * real(state)
-        + real(indexed_layers) * real(indexer)
-    )
-    return spent * real(age) * real(factor)
+@formula("layers x launches of one x age x factor", TIME, FITTED)
+def launch_time(layers: int, each: float, age: float, factor: float) -> float:
+    return real(layers) * real(each) * real(age) * real(factor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,27 +141,66 @@ class StagePace:
     time: Term
 
 
-def paced(
-    placement: Placement, stocks: tuple[Inventory, ...], constants: Constants, passed: Passed
-) -> tuple[StagePace, ...]:
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The collectives of a stage in a pass, and their time in all."""
+
+    stage: int
+    costs: tuple[CollectiveCost, ...]
+    time: Term
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What serves: a replica's rank classes by stage, its DP ranks, the replicas, the role of the
+    pool, and what its collectives take in a pass."""
+
+    stocks: tuple[Inventory, ...]
+    stages: tuple[int, ...]
+    role: str
+    ranks: Term
+    replicas: Term
+    sent: Callable[[Passed], tuple[Sent, ...]]
+
+
+def setting(placement: Placement, books: tuple[Ledger, ...]) -> Setting:
+    """A placement as what serves."""
+    subject, degrees = placement.subject, placement.degrees
+    stages = tuple(stage.number for stage in placement.stages)
+
+    def sent(passed: Passed) -> tuple[Sent, ...]:
+        costs = collectives.costs(placement, passed.tokens, passed.sampled, passed.what)
+        found = []
+        for number in stages:
+            here = tuple(cost for cost in costs if cost.exchange.stage == number)
+            time = fixed("collectives", 0.0, "no group has two ranks", TIME)
+            if here:
+                time = total("collectives", [cost.all for cost in here])
+            found.append(Sent(number, here, time))
+        return tuple(found)
+
+    return Setting(
+        inventories(placement, books),
+        stages,
+        subject.pool.role,
+        of_layout(subject, "DP ranks", degrees.attention.dp),
+        of_layout(subject, "replicas", degrees.replicas),
+        sent,
+    )
+
+
+def paced(setting: Setting, constants: Constants, passed: Passed) -> tuple[StagePace, ...]:
     """Every stage of a pass."""
-    sent = collectives.costs(placement, passed.tokens, passed.sampled, passed.what)
     found = []
-    for stage in placement.stages:
+    for sent in setting.sent(passed):
         ranks = tuple(
             rank_pace(stock, constants, passed)
-            for stock in stocks
-            if stock.stage.number == stage.number
-        )
-        here = tuple(cost for cost in sent if cost.exchange.stage == stage.number)
-        exchanged = (
-            total("collectives", [cost.all for cost in here])
-            if here
-            else fixed("collectives", 0.0, "no group has two ranks", TIME)
+            for stock in setting.stocks
+            if stock.stage.number == sent.stage
         )
         slowest = greatest("slowest rank", [rank.time for rank in ranks])
-        time = total(f"{passed.what} in stage {stage.number}", [slowest, exchanged])
-        found.append(StagePace(stage.number, ranks, here, exchanged, time))
+        time = total(f"{passed.what} in stage {sent.stage}", [slowest, sent.time])
+        found.append(StagePace(sent.stage, ranks, sent.costs, sent.time, time))
     return tuple(found)
 
 
@@ -187,9 +211,7 @@ def rank_pace(stock: Inventory, constants: Constants, passed: Passed) -> RankPac
     return RankPace(stock, modules, cache_read, attention, kv, _launches(stock, constants, passed))
 
 
-def _module(
-    stock: Inventory, weights: Weights, constants: Constants, passed: Passed
-) -> ModuleTime:
+def _module(stock: Inventory, weights: Weights, constants: Constants, passed: Passed) -> ModuleTime:
     word = weights.label
     tokens = passed.sampled if weights.kind == "head" else passed.tokens
     size, reached = weights.size, constants.weights
@@ -200,9 +222,7 @@ def _module(
             "share of experts hit", active=weights.active, experts=weights.experts, tokens=drawn
         )
         size = bytes_hit.derive("bytes of experts hit", size=size, hit=hit)
-    read = read_time.derive(
-        f"{word} read", size=size, bandwidth=stock.bandwidth, reached=reached
-    )
+    read = read_time.derive(f"{word} read", size=size, bandwidth=stock.bandwidth, reached=reached)
     works = []
     for product in weights.products:
         if product.peak is None:
@@ -211,9 +231,7 @@ def _module(
             continue
         share = constants.products(product.row)
         if weights.experts is not None:
-            share = grouped_share.derive(
-                "share reached", products=share, grouped=constants.grouped
-            )
+            share = grouped_share.derive("share reached", products=share, grouped=constants.grouped)
         works.append(
             product_time.derive(
                 f"{word} computed",
@@ -224,9 +242,7 @@ def _module(
         )
     computed = total(f"{word} computed", works) if len(works) > 1 else works[0]
     module = MODULES.get(weights.kind, weights.kind)
-    return ModuleTime(
-        module, read, computed, longer.derive(word, reading=read, computing=computed)
-    )
+    return ModuleTime(module, read, computed, longer.derive(word, reading=read, computing=computed))
 
 
 MODULES = {"dense": "ffn", "experts": "routed_experts"}
@@ -285,20 +301,23 @@ def _bytes(part: CacheRead, passed: Passed) -> Term:
 
 def _launches(stock: Inventory, constants: Constants, passed: Passed) -> Term:
     factor = fixed("factor", 1, "a decode step is replayed from a graph")
-    return launch_time.derive(
-        "launches",
-        layers=stock.layers,
-        layer=constants.layer,
-        sparse_layers=stock.sparse,
-        sparse=constants.sparse,
-        unfused_layers=stock.unfused,
-        unfused=constants.unfused,
-        latent_layers=stock.latent,
-        latent=constants.latent,
-        state_layers=stock.mixers,
-        state=constants.state,
-        indexed_layers=stock.indexers,
-        indexer=constants.indexer,
-        age=constants.age,
-        factor=constants.prefill if passed.prefill else factor,
+    kinds = (
+        ("layers", stock.layers, constants.layer),
+        ("routed experts", stock.sparse, constants.sparse),
+        ("unfused experts", stock.unfused, constants.unfused),
+        ("latents", stock.latent, constants.latent),
+        ("states", stock.mixers, constants.state),
+        ("indexers", stock.indexers, constants.indexer),
     )
+    terms = [
+        launch_time.derive(
+            f"launches of {word}",
+            layers=layers,
+            each=each,
+            age=constants.age,
+            factor=constants.prefill if passed.prefill else factor,
+        )
+        for word, layers, each in kinds
+        if not isinstance(layers.value, int) or layers.value
+    ]
+    return total("launches", terms) if terms else fixed("launches", 0.0, "no layers", TIME)

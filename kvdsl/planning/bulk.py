@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 from kvdsl import units
-from kvdsl.checks.findings import examine
+from kvdsl.checks.findings import placed
 from kvdsl.costs import memory
 from kvdsl.costs.fitted import Serving, alone, serving
-from kvdsl.costs.load import load
+from kvdsl.arithmetic import larger
+from kvdsl.costs.load import Load, load
 from kvdsl.costs.memory import Ledger
 from kvdsl.costs.pace import Constants, constants
 from kvdsl.costs.steady import Lengths
@@ -67,24 +69,25 @@ class Served:
 
 def prepared(deployment: Deployment) -> tuple[tuple[Prepared, ...], tuple[Diagnostic, ...], str]:
     """The pools of a deployment, the errors against it, and why it has no fitted times."""
-    pools, errors = [], []
+    pools: list[Prepared] = []
+    errors: list[Diagnostic] = []
     for name, pool in deployment.pools.items():
         made, faults = subject(deployment, pool)
         errors.extend(faults)
         if made is None:
             continue
-        seen = examine(made)
-        errors.extend(f.diagnostic for f in seen.fired if f.severity is Severity.ERROR)
-        if seen.estimate is None:
+        fired, placement = placed(made)
+        errors.extend(f.diagnostic for f in fired if f.severity is Severity.ERROR)
+        if placement is None:
             continue
         pace = constants(made)
         if pace is None:
             return (), tuple(errors), "the engine has no fitted pace, so its times are ideal"
-        placement, books = seen.estimate.placement, seen.estimate.ledgers
-        pools.append(
-            Prepared(name, pool.role, placement, books, serving(placement, books, pace))
-        )
-    return tuple(pools), tuple(errors), ""
+        books = memory.ledgers(placement)
+        pools.append(Prepared(name, pool.role, placement, books, serving(placement, books, pace)))
+    if errors:
+        return (), tuple(errors), errors[0].headline
+    return tuple(pools), (), ""
 
 
 def served(
@@ -101,20 +104,48 @@ def served(
         if pool.role == "prefill":
             values["prefill.ttft"] = _array(alone(made, lengths).ttft, loads)
             continue
-        capacity = _capacity(pool, loads)
+        capacity, carried = _load(pool, loads)
         fits &= capacity > 0
-        asked = Term("requests in flight", loads.concurrency, units.REQUESTS)
-        room = Term("requests that fit", capacity, units.REQUESTS)
-        context = Term("tokens read of each request", loads.prompt + loads.output / 2,
-                       units.TOKENS)  # fmt: skip
-        carried = load(pool.placement.subject, asked, room, context)
         found = made.at(carried, lengths)
-        values["decode.tpot"] = _array(found.tpot, loads)
+        values["decode.tpot"] = tpot = _array(found.tpot, loads)
+        band = made.constants.tpot
+        if band is not None:
+            values["decode.tpot_low"] = tpot / (1 + float(band.wide))
+            values["decode.tpot_high"] = tpot * (1 + float(band.wide))
         values["decode.throughput"] = _array(found.throughput, loads)
         if pool.role == "both":
             token = made.first(found, carried, lengths, None)
             values["prefill.ttft"] = _array(token.ttft, loads)
     return Served(values, fits)
+
+
+def floors(pools: Sequence[Prepared], loads: Loads) -> Array:
+    """Seconds that weights hit and cache take at the data sheets' bandwidth, of the pool that
+    decodes: no step is shorter."""
+    from numpy import zeros
+
+    least = zeros(len(loads))
+    for pool in pools:
+        if pool.role == "prefill":
+            continue
+        _, carried = _load(pool, loads)
+        names = ("weights", "experts", "emulated", "cache")
+        whole = pool.serving.constants.with_values(**dict.fromkeys(names, 1.0))
+        found = replace(pool.serving, constants=whole).at(carried, _lengths(pool, loads))
+        for stage in found.step:
+            reads = [sum(m.read.value for m in r.modules) + r.cache_read.value
+                     for r in stage.ranks]  # fmt: skip
+            least = least + reduce(larger, reads)
+    return least
+
+
+def _load(pool: Prepared, loads: Loads) -> tuple[Array, Load]:
+    """Requests that fit, and the load."""
+    capacity = _capacity(pool, loads)
+    asked = Term("requests in flight", loads.concurrency, units.REQUESTS)
+    room = Term("requests that fit", capacity, units.REQUESTS)
+    context = Term("tokens read of each request", loads.prompt + loads.output / 2, units.TOKENS)
+    return capacity, load(pool.placement.subject, asked, room, context)
 
 
 def _array(term: Term, loads: Loads) -> Array:
