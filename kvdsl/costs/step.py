@@ -256,7 +256,7 @@ def _cache(stock: Inventory, constants: Constants, passed: Passed) -> tuple[Term
     for part in stock.reads:
         reads.append(_bytes(part, passed))
         each = part.prefill_work if passed.prefill else part.decode_work
-        if each.value:
+        if not isinstance(each.value, int) or each.value:
             works.append(
                 pair_work.derive(
                     f"scores of {part.label}",

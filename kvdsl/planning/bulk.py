@@ -100,11 +100,11 @@ def served(
     fits = ones(len(loads), dtype=bool)
     for pool in pools:
         made = pool.serving if pace is None else replace(pool.serving, constants=pace[pool.name])
-        lengths = _lengths(pool, loads)
+        lengths = pool_lengths(pool, loads)
         if pool.role == "prefill":
             values["prefill.ttft"] = _array(alone(made, lengths).ttft, loads)
             continue
-        capacity, carried = _load(pool, loads)
+        capacity, carried = pool_load(pool, loads)
         fits &= capacity > 0
         found = made.at(carried, lengths)
         values["decode.tpot"] = tpot = _array(found.tpot, loads)
@@ -128,10 +128,10 @@ def floors(pools: Sequence[Prepared], loads: Loads) -> Array:
     for pool in pools:
         if pool.role == "prefill":
             continue
-        _, carried = _load(pool, loads)
+        _, carried = pool_load(pool, loads)
         names = ("weights", "experts", "emulated", "cache")
         whole = pool.serving.constants.with_values(**dict.fromkeys(names, 1.0))
-        found = replace(pool.serving, constants=whole).at(carried, _lengths(pool, loads))
+        found = replace(pool.serving, constants=whole).at(carried, pool_lengths(pool, loads))
         for stage in found.step:
             reads = [sum(m.read.value for m in r.modules) + r.cache_read.value
                      for r in stage.ranks]  # fmt: skip
@@ -139,7 +139,7 @@ def floors(pools: Sequence[Prepared], loads: Loads) -> Array:
     return least
 
 
-def _load(pool: Prepared, loads: Loads) -> tuple[Array, Load]:
+def pool_load(pool: Prepared, loads: Loads) -> tuple[Array, Load]:
     """Requests that fit, and the load."""
     capacity = _capacity(pool, loads)
     asked = Term("requests in flight", loads.concurrency, units.REQUESTS)
@@ -154,7 +154,7 @@ def _array(term: Term, loads: Loads) -> Array:
     return broadcast_to(asarray(term.value, dtype=float), (len(loads),))
 
 
-def _lengths(pool: Prepared, loads: Loads) -> Lengths:
+def pool_lengths(pool: Prepared, loads: Loads) -> Lengths:
     hits = float(pool.placement.subject.workload.prefix_hits)
     return Lengths(
         Term("tokens to compute", loads.prompt * (1 - hits), units.TOKENS),
