@@ -19,12 +19,11 @@ import numpy as np
 from benchmarks.serving_predict import Group
 from benchmarks.serving_rows import Row
 from kvdsl import units
-from kvdsl.costs.draft import Drafting
 from kvdsl.costs.fitted import Serving
 from kvdsl.costs.inventory import CacheRead, Inventory, Product, Weights
 from kvdsl.costs.load import Load
 from kvdsl.costs.pace import Constants
-from kvdsl.costs.steady import Lengths
+from kvdsl.costs.steady import Lengths, Own, Steady, first, prefilled
 from kvdsl.costs.step import Passed, Sent, Setting
 from kvdsl.formulas import Term
 from kvdsl.planning.bulk import Loads, Prepared, pool_lengths, pool_load
@@ -58,7 +57,10 @@ SHARES = frozenset({"weights", "experts", "emulated", "cache", "attention", "pro
 """Shares of a peak: at most 1."""
 
 LINEAR = {"tpot": 0.15, "ttft": 0.3}
+"""Log ratio past which a row counts linearly."""
+
 DRAWN = {"tpot": 0.3, "ttft": 0.1}
+"""Weight of each constant's pull to its round start: chosen by left-out error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +181,8 @@ def _stacked(pieces: list[_Piece]) -> Stack:
     lengths = Lengths(*(over([getattr(p.lengths, n) for p in pieces]) for n in Lengths.__slots__))
     engine, old = str(pieces[0].form[0]), bool(pieces[0].form[1])
     rows = tuple(row for piece in pieces for row in piece.rows)
-    return Stack(engine, old, rows, Serving(setting, one.constants, _undrafted(one.drafting)),
+    return Stack(engine, old, rows, Serving(setting, one.constants, one.drafting),
                  load, lengths)  # fmt: skip
-
-
-def _undrafted(drafting: Drafting) -> Drafting:
-    return drafting
 
 
 # --- evaluation ----------------------------------------------------------------------------------
@@ -204,15 +202,32 @@ def of_engine(values: Values, engine: str, *, old: bool) -> dict[str, float]:
     return found
 
 
-def evaluate(stack: Stack, values: Values) -> tuple[Array, Array]:
-    """TPOT and TTFT of a stack's rows in seconds."""
+def paced(stack: Stack, values: Values) -> Serving:
+    """A stack at other constants."""
     constants = stack.serving.constants.with_values(
         **of_engine(values, stack.engine, old=stack.old)
     )
-    serving = replace(stack.serving, constants=_shared_indexer(constants))
-    found = serving.at(stack.load, stack.lengths)
-    token = serving.first(found, stack.load, stack.lengths, None)
-    return found.tpot.value, token.ttft.value
+    return replace(stack.serving, constants=_shared_indexer(constants))
+
+
+@dataclass(frozen=True, slots=True)
+class Rested:
+    """A stack with its steady state at rest: what TTFT's constants do not move."""
+
+    stack: Stack
+    found: Steady
+    own: Own
+
+    def ttft(self, values: Values) -> Array:
+        made = paced(self.stack, values)
+        met = made.arrival(self.found, self.stack.load, None)
+        return first(made.constants, self.stack.lengths, self.own, met).ttft.value
+
+
+def rested(stack: Stack, values: Values) -> Rested:
+    made = paced(stack, values)
+    found = made.at(stack.load, stack.lengths)
+    return Rested(stack, found, prefilled(made.setting, made.constants, stack.lengths, found))
 
 
 def _shared_indexer(constants: Constants) -> Constants:
@@ -230,9 +245,19 @@ class Table:
     ttft: Array
     weight: Array
 
+    def tokens(self, values: Values) -> Array:
+        """TPOT of all rows, in seconds."""
+        return np.concatenate(
+            [paced(s, values).at(s.load, s.lengths).tpot.value for s in self.stacks]
+        )
+
+    def firsts(self, values: Values) -> Callable[[Values], Array]:
+        """TTFT of all rows as a function of its own constants, in seconds."""
+        still = [rested(stack, values) for stack in self.stacks]
+        return lambda tried: np.concatenate([one.ttft(tried) for one in still])
+
     def predicted(self, values: Values) -> tuple[Array, Array]:
-        found = [evaluate(stack, values) for stack in self.stacks]
-        return np.concatenate([f[0] for f in found]), np.concatenate([f[1] for f in found])
+        return self.tokens(values), self.firsts(values)(values)
 
 
 def table(found: Sequence[Stack]) -> Table:
@@ -277,30 +302,43 @@ def fit(data: Table, chosen: Array | None = None, before: Fit | None = None,
     mask = np.ones(len(data.rows), bool) if chosen is None else chosen
     begun = start(engines)
     found = Fit(dict(before.values) if before else dict(begun), {})
+    errors: dict[str, float] = {}
     for what, words in (("tpot", STEP), ("ttft", FIRST)):
-        names = names_of(words, engines)
         measured = data.tpot if what == "tpot" else data.ttft
-        kept = mask & (measured > 0)
-        place = 0 if what == "tpot" else 1
+        predicted = data.tokens if what == "tpot" else data.firsts(found.values)
+        aim = _Aim(what, names_of(words, engines), mask & (measured > 0), begun, found.values)
+        found = _fitted(data, aim, measured, predicted, steps)
+        errors.update(found.errors)
+    return Fit(found.values, errors)
 
-        def residuals(logs: Array, names: tuple[str, ...] = names, place: int = place,
-                      kept: Array = kept, measured: Array = measured, what: str = what,
-                      base: Mapping[str, float] = found.values) -> Array:  # fmt: skip
-            values = {**base, **dict(zip(names, np.exp(logs), strict=True))}
-            ratio = np.log(data.predicted(values)[place][kept] / measured[kept])
-            return np.concatenate([
-                data.weight[kept] * softened(ratio, LINEAR[what]),
-                DRAWN[what] * (logs - np.log([begun[n] for n in names])),
-            ])  # fmt: skip
 
-        first = np.log([found.values[n] for n in names])
-        most = np.log([1.0 if n in SHARES else np.inf for n in names])
-        logs, errors = solved(residuals, first, most, steps)
-        found = Fit(
-            {**found.values, **dict(zip(names, map(float, np.exp(logs)), strict=True))},
-            {**found.errors, **dict(zip(names, map(float, errors), strict=True))},
-        )
-    return found
+@dataclass(frozen=True, slots=True)
+class _Aim:
+    what: str
+    names: tuple[str, ...]
+    kept: Array
+    begun: Mapping[str, float]
+    base: Mapping[str, float]
+
+
+def _fitted(
+    data: Table, aim: _Aim, measured: Array, predicted: Callable[[Values], Array], steps: int
+) -> Fit:
+    def residuals(logs: Array) -> Array:
+        values = {**aim.base, **dict(zip(aim.names, np.exp(logs), strict=True))}
+        ratio = np.log(predicted(values)[aim.kept] / measured[aim.kept])
+        return np.concatenate([
+            data.weight[aim.kept] * softened(ratio, LINEAR[aim.what]),
+            DRAWN[aim.what] * (logs - np.log([aim.begun[n] for n in aim.names])),
+        ])  # fmt: skip
+
+    begin = np.log([aim.base[n] for n in aim.names])
+    most = np.log([1.0 if n in SHARES else np.inf for n in aim.names])
+    logs, errors = solved(residuals, begin, most, steps)
+    return Fit(
+        {**aim.base, **dict(zip(aim.names, map(float, np.exp(logs)), strict=True))},
+        dict(zip(aim.names, map(float, errors), strict=True)),
+    )
 
 
 def softened(ratio: Array, scale: float) -> Array:

@@ -79,13 +79,18 @@ def system(name: str) -> System:
              for n in re.findall(rf"devices\s*=\s*(\d+) x devices\.{name}\b", text)]  # fmt: skip
     if not found:
         raise NoSpec(f"the catalog has no node of {name}")
-    node, size = min(found)
+    node, size = min(found, key=_plainest)
     racks = [(rack, int(n)) for rack, text in _declarations("racks").items()
              for n in re.findall(rf"nodes\s*=\s*(\d+) x nodes\.{node}\b", text)]  # fmt: skip
     if racks:
-        rack, many = min(racks)
+        rack, many = min(racks, key=_plainest)
         return System(name, f"racks.{rack}", many * size, native)
     return System(name, f"nodes.{node}", size, native)
+
+
+def _plainest(found: tuple[str, int]) -> tuple[int, str]:
+    """Machines of one kind of device join it alike; the shortest name is nobody's product."""
+    return len(found[0]), found[0]
 
 
 def _sparse(name: str) -> bool:

@@ -67,7 +67,7 @@ def smaller(a: Any, b: Any) -> Any:
     return minimum(a, b)
 
 
-def larger(a: Any, b: Any) -> Any:
+def greater(a: Any, b: Any) -> Any:
     """The greater of two."""
     if isinstance(a, _PLAIN) and isinstance(b, _PLAIN):
         return max(a, b)

@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any
 
-from kvdsl.arithmetic import larger, smaller
+from kvdsl.arithmetic import greater, smaller
 from kvdsl.source import Span
 from kvdsl.units import NONE, Dimension, Quantity, Value, tidy
 
@@ -139,5 +139,7 @@ class _Gather:
 
 
 total = _gathered("sum", "sum of the terms", sum)
-greatest = _gathered("greatest", "the greatest of the terms", lambda values: reduce(larger, values))
+greatest = _gathered(
+    "greatest", "the greatest of the terms", lambda values: reduce(greater, values)
+)
 least = _gathered("least", "the least of the terms", lambda values: reduce(smaller, values))

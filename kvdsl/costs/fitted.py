@@ -30,6 +30,7 @@ from kvdsl.costs.steady import (
     first,
     high_end,
     low_end,
+    prefilled,
     steady,
 )
 from kvdsl.costs.step import RankPace, Setting, StagePace, setting
@@ -63,12 +64,15 @@ class Serving:
 
     def first(self, found: Steady, carried: Load, lengths: Lengths, rate: Term | None) -> First:
         """The time to the first token beside a steady state."""
+        own = prefilled(self.setting, self.constants, lengths, found)
+        return first(self.constants, lengths, own, self.arrival(found, carried, rate))
+
+    def arrival(self, found: Steady, carried: Load, rate: Term | None) -> Arrival:
         replicas = self.setting.replicas
         each = share_of.derive("requests in flight in a replica", whole=carried.served,
                                parts=replicas)  # fmt: skip
-        met = Arrival(found.stepped, found.tpot, each, carried.asked, carried.served,
-                      _arrivals(rate, replicas))  # fmt: skip
-        return first(self.setting, self.constants, lengths, found.chunk, found.tokens, met)
+        return Arrival(found.stepped, found.tpot, each, carried.asked, carried.served,
+                       _arrivals(rate, replicas))  # fmt: skip
 
 
 def serving(placement: Placement, books: tuple[Ledger, ...], constants: Constants) -> Serving:
@@ -158,7 +162,8 @@ def alone(made: Serving, lengths: Lengths, rate: Term | None = None) -> First:
     nothing = fixed("time of a step", 0.0, "nobody decodes here", TIME)
     one = fixed("requests in flight", 1, "nothing says how many prompts arrive", units.REQUESTS)
     met = Arrival(nothing, nothing, one, one, one, _arrivals(rate, made.setting.replicas))
-    return first(made.setting, made.constants, lengths, None, None, met)
+    own = prefilled(made.setting, made.constants, lengths)
+    return first(made.constants, lengths, own, met)
 
 
 # --- a rate as requests in flight ----------------------------------------------------------------

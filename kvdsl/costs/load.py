@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kvdsl import units
-from kvdsl.arithmetic import larger, over, raised, smaller
+from kvdsl.arithmetic import greater, over, raised, smaller
 from kvdsl.costs.origins import of_layout
 from kvdsl.costs.weights import Exact
 from kvdsl.formulas import Term, formula
@@ -82,7 +82,7 @@ def load(subject: Subject, asked: Term, capacity: Term, context: Term | None = N
     micro = of_layout(
         subject,
         "micro-batches",
-        larger(1, smaller(degrees.pp, busiest.value)),
+        greater(1, smaller(degrees.pp, busiest.value)),
         note="one a stage",
     )
     return Load(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kvdsl import units
-from kvdsl.arithmetic import larger, rate, real, smaller, where
+from kvdsl.arithmetic import greater, rate, real, smaller, where
 from kvdsl.costs.draft import Drafting
 from kvdsl.costs.load import Load
 from kvdsl.costs.origins import fixed
@@ -61,12 +61,12 @@ def step_tokens(requests: float, each: float) -> float:
 )
 def chunk_tokens(limit: float, ranks: int, new: float, requests: float, output: float) -> float:
     arriving = real(requests) * real(new) / real(output)
-    return smaller(real(limit), larger(real(new) / real(ranks), arriving))
+    return smaller(real(limit), greater(real(new) / real(ranks), arriving))
 
 
 @formula("tokens x a request / prompt, at least 1", TOKENS, "the last of each prompt is scored")
 def prompt_ends(tokens: float, new: float) -> float:
-    return larger(real(tokens) / real(new), 1.0)
+    return greater(real(tokens) / real(new), 1.0)
 
 
 @formula("found + new / 2", TOKENS, "the mean over a prompt's tokens")
@@ -91,7 +91,7 @@ def prompts_share(
     "a stage that is slower than the others sets the round's time: Huang et al., arXiv 1811.06965",
 )
 def pipelined(through: float, slowest: float, micro_batches: int) -> float:
-    return larger(real(through), real(micro_batches) * real(slowest))
+    return greater(real(through), real(micro_batches) * real(slowest))
 
 
 @formula("time of a step / tokens that it yields + prompts of others", TIME)
@@ -218,7 +218,7 @@ def own_prefill(own: float, prefill: float) -> float:
 def crowd_wait(
     queue: float, in_flight: float, crowd: float, output: float, length: float, one: float
 ) -> float:
-    ahead = larger(real(in_flight) - 1, 0.0) ** real(crowd)
+    ahead = greater(real(in_flight) - 1, 0.0) ** real(crowd)
     return real(queue) * ahead * (1024 / real(output)) ** real(length) * real(one)
 
 
@@ -226,7 +226,7 @@ def crowd_wait(
     "full x (asked / served - 1) x output x time of a token", TIME, "waits for a place in the cache"
 )
 def place_wait(full: float, asked: float, served: float, output: float, tpot: float) -> float:
-    over_full = larger(rate(asked, served, 1.0) - 1, 0.0)
+    over_full = greater(rate(asked, served, 1.0) - 1, 0.0)
     return real(full) * over_full * real(output) * real(tpot)
 
 
@@ -260,36 +260,44 @@ class Arrival:
     rate: Term | None = None
 
 
-def first(
-    setting: Setting,
-    constants: Constants,
-    lengths: Lengths,
-    chunk: tuple[StagePace, ...] | None,
-    tokens: Term | None,
-    met: Arrival,
-) -> First:
-    """The time to the first token."""
+@dataclass(frozen=True, slots=True)
+class Own:
+    """A request's own prefill: its passes, their time, and how long it keeps a replica busy."""
+
+    stages: tuple[StagePace, ...]
+    service: Term
+    one: Term
+
+
+def prefilled(
+    setting: Setting, constants: Constants, lengths: Lengths, beside: Steady | None = None
+) -> Own:
+    """The prefill of one prompt on each DP rank; `beside` a steady state, prompts share chunks."""
     one_request = fixed("requests", 1, "one prompt on each DP rank", units.REQUESTS)
-    own = paced(
-        setting, constants,
-        prefilling(lengths.new, lengths, one_request, "prefill"),
-    )  # fmt: skip
-    service = total("prefill of a prompt", [stage.time for stage in own])
-    of_chunk = chunk if chunk is not None and tokens is not None else own
+    own = paced(setting, constants, prefilling(lengths.new, lengths, one_request, "prefill"))
+    stages, tokens = own, lengths.new
+    if beside is not None and beside.chunk is not None and beside.tokens is not None:
+        stages, tokens = beside.chunk, beside.tokens
     one = prompt_time.derive(
         "time of a prompt in a replica",
         new=lengths.new,
-        tokens=tokens if chunk is not None and tokens is not None else lengths.new,
-        chunk=greatest("prefill in the slowest stage", [stage.time for stage in of_chunk]),
+        tokens=tokens,
+        chunk=greatest("prefill in the slowest stage", [stage.time for stage in stages]),
         ranks=setting.ranks,
     )
+    return Own(own, total("prefill of a prompt", [stage.time for stage in own]), one)
+
+
+def first(constants: Constants, lengths: Lengths, own: Own, met: Arrival) -> First:
+    """The time to the first token."""
     parts = [
         constants.entry,
         steps_met.derive("decode steps met", steps=constants.steps, step=met.step),
-        own_prefill.derive("own prefill", own=constants.own, prefill=service),
-        *_waits(constants, lengths, one, met),
+        own_prefill.derive("own prefill", own=constants.own, prefill=own.service),
+        *_waits(constants, lengths, own.one, met),
     ]
-    return First(own, service, one, total("time to the first token", parts))
+    ttft = total("time to the first token", parts)
+    return First(own.stages, own.service, own.one, ttft)
 
 
 def _waits(constants: Constants, lengths: Lengths, one: Term, met: Arrival) -> list[Term]:

@@ -14,10 +14,10 @@ from functools import reduce
 from typing import Any
 
 from kvdsl import units
+from kvdsl.arithmetic import greater
 from kvdsl.checks.findings import placed
 from kvdsl.costs import memory
 from kvdsl.costs.fitted import Serving, alone, serving
-from kvdsl.arithmetic import larger
 from kvdsl.costs.load import Load, load
 from kvdsl.costs.memory import Ledger
 from kvdsl.costs.pace import Constants, constants
@@ -122,9 +122,9 @@ def served(
 def floors(pools: Sequence[Prepared], loads: Loads) -> Array:
     """Seconds that weights hit and cache take at the data sheets' bandwidth, of the pool that
     decodes: no step is shorter."""
-    from numpy import zeros
+    from numpy import asarray, zeros
 
-    least = zeros(len(loads))
+    least: Array = zeros(len(loads))
     for pool in pools:
         if pool.role == "prefill":
             continue
@@ -135,7 +135,7 @@ def floors(pools: Sequence[Prepared], loads: Loads) -> Array:
         for stage in found.step:
             reads = [sum(m.read.value for m in r.modules) + r.cache_read.value
                      for r in stage.ranks]  # fmt: skip
-            least = least + reduce(larger, reads)
+            least = asarray(least + reduce(greater, reads), dtype=float)
     return least
 
 
