@@ -30,7 +30,7 @@ def pace(
     out += [*_lines(fit, engine, FIRST, rows), "    }", ""]
     for name, band in bands.items():
         usual, wide = (f"{round(b * 100)} %" for b in band)
-        said = f'from "left-out groups of {rows}"'
+        said = f'from "{rows}, groups left out"'
         out += [f"    {name} {{", f"      usual = {usual} {said}", f"      wide  = {wide} {said}",
                 "    }", ""]  # fmt: skip
     said = _said(fit, engine, "age", rows)
@@ -69,5 +69,5 @@ def _said(fit: Fit, engine: str, name: str, rows: str) -> str:
     error = _value(fit.errors, engine, name) * 100
     value = _value(fit.values, engine, name)
     if name in REACHED and value > BOUND:
-        return f'from "fitted over {rows}: at its bound"'
-    return f'from "fitted over {rows}: +-{error:.0f} %"'
+        return f'from "{rows}: at its bound"'
+    return f'from "{rows}: +-{error:.0f} %"'

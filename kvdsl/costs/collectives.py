@@ -32,7 +32,7 @@ _RING = "ring, as NCCL's tests count bus bandwidth (nccl-tests doc/PERFORMANCE.m
 def payload(tokens: Number, values: Number, bytes_a_value: Number, extra: Number) -> Number:
     if isinstance(tokens, int | Fraction):
         return tokens * values * bytes_a_value + extra
-    return tokens * float(values) * float(bytes_a_value) + real(extra)
+    return tokens * real(values) * real(bytes_a_value) + real(extra)
 
 
 @formula("2 (n - 1) alpha + 2 (n - 1) / n x bytes / beta", TIME, _RING, name="ring")

@@ -13,6 +13,7 @@ from kvdsl.planning.models import model_values
 from kvdsl.project.catalog import PLURALS, Catalog
 from kvdsl.project.loader import load_text
 from kvdsl.reference.markdown import code, document, table
+from kvdsl.resolve.naming_messages import AbstractUsed
 from kvdsl.resolve.resolver import Resolver
 from kvdsl.spec.declaration import Block, Declaration
 from kvdsl.spec.engine import Engine
@@ -74,6 +75,8 @@ def _filled(heads: Row, rows: list[Row]) -> tuple[Row, list[Row]]:
 def _entries(resolver: Resolver, catalog: Catalog, plural: str) -> Iterator[Declaration]:
     for name in catalog.names(plural):
         entry, problems = resolver.declaration(f"{plural}.{name}")
+        if [p.code for p in problems] == [AbstractUsed.code]:
+            continue  # its versions have rows
         if entry is None:
             raise ValueError(f"{plural}.{name}: {[p.headline for p in problems]}")
         yield entry

@@ -19,6 +19,7 @@ from kvdsl.spec.deployment import (
     Transfer,
 )
 from kvdsl.spec.engine import Engine, Limits, Overhead
+from kvdsl.spec.engine_pace import Band, First, Launches, Older, Pace, Reached
 from kvdsl.spec.formats import Format, Recipe
 from kvdsl.spec.hardware import Cluster, Device, Domain, Fabric, Host, Link, Node, Rack, Tier
 from kvdsl.spec.layout import AttentionLayout, ExpertLayout, Layout, WidthLayout
@@ -127,6 +128,12 @@ KINDS: Mapping[str, tuple[str, tuple[Section, ...]]] = MappingProxyType(
                 Section("", Engine),
                 _section("`overhead`", Overhead),
                 _section("`limits`", Limits),
+                _section("`pace`", Pace),
+                _section("`pace launches`", Launches),
+                _section("`pace reached`", Reached),
+                _section("`pace first`", First),
+                _section("`pace tpot`, `pace ttft`", Band),
+                _section("`pace older`", Older),
             ),
         ),
         "layout": (
