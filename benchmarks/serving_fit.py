@@ -31,7 +31,7 @@ from kvdsl.planning.bulk import Loads, Prepared, pool_lengths, pool_load
 Array = Any
 
 ROUND: Mapping[str, float] = {
-    "layer": 45e-6, "sparse": 20e-6, "unfused": 25e-6, "latent": 30e-6, "state": 15e-6,
+    "layer": 45e-6, "sparse": 20e-6, "unfused": 25e-6, "latent": 40e-6, "state": 15e-6,
     "prefill": 3.0, "age": 1.25,
     "weights": 0.9, "experts": 0.95, "emulated": 0.75, "cache": 0.65, "attention": 0.5,
     "products_16": 0.8, "products_8": 0.6, "products_4": 0.45, "grouped": 0.4,
@@ -49,7 +49,7 @@ STEP = ("layer", "sparse", "unfused", "latent", "state", "prefill", "age", "weig
 FIRST = ("entry", "steps", "own", "queue", "crowd", "length", "full")
 """Constants of TTFT, fitted with those of TPOT at rest."""
 
-OWN = frozenset({"layer", "age", "prompts", "entry", "steps", "own", "queue"})
+OWN = frozenset({"layer", "latent", "age", "prompts", "entry", "steps", "own", "queue"})
 """Those that each engine has for itself; all engines share the others."""
 
 SHARES = frozenset({"weights", "experts", "emulated", "cache", "attention", "products_16",

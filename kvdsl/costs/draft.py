@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from kvdsl.arithmetic import real
+from kvdsl.arithmetic import real, smaller, where
 from kvdsl.costs.origins import fixed
 from kvdsl.formulas import Term, assumed, formula
 from kvdsl.placement.subject import Subject
@@ -29,8 +29,9 @@ def verified_tokens(drafted: int) -> float:
 
 @formula("(1 - a^(drafted + 1)) / (1 - a)", NONE, _LEVIATHAN)
 def yielded_tokens(accepted: float, drafted: int) -> float:
-    a, n = real(accepted), int(drafted)
-    return float(n + 1) if a == 1 else (1 - a ** (n + 1)) / (1 - a)
+    a, n = smaller(real(accepted), 1.0), real(drafted)
+    rest = where(a < 1, 1 - a, 1.0)
+    return where(a < 1, (1 - a ** (n + 1)) / rest, n + 1)
 
 
 @formula("time of the verifying step x (1 + drafted x share of the model)", TIME)

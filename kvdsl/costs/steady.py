@@ -218,8 +218,10 @@ def own_prefill(own: float, prefill: float) -> float:
 def crowd_wait(
     queue: float, in_flight: float, crowd: float, output: float, length: float, one: float
 ) -> float:
-    ahead = greater(real(in_flight) - 1, 0.0) ** real(crowd)
-    return real(queue) * ahead * (1024 / real(output)) ** real(length) * real(one)
+    # No wait grows faster than what is waited for.
+    ahead = greater(real(in_flight) - 1, 0.0) ** smaller(real(crowd), 1.0)
+    shorter = (1024 / real(output)) ** smaller(real(length), 1.0)
+    return real(queue) * ahead * shorter * real(one)
 
 
 @formula(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kvdsl.arithmetic import real, smaller
+from kvdsl.arithmetic import at_least, real, smaller
 from kvdsl.costs import collectives
 from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.inventory import CacheRead, Inventory, Weights, inventories
@@ -45,7 +45,7 @@ def longer(reading: float, computing: float) -> float:
 
 @formula("1 - (1 - active / experts)^tokens", NONE, "experts that tokens hit if each draws alike")
 def share_hit(active: int, experts: int, tokens: float) -> float:
-    return 1 - (1 - real(active) / real(experts)) ** real(tokens)
+    return 1 - at_least(1 - real(active) / real(experts), 0) ** real(tokens)
 
 
 @formula("bytes on the rank x share hit", BYTES)

@@ -216,13 +216,16 @@ def _step(
     segments += list(_sent(exchanged))
     launched = sum(float(rank.launches.value) for rank in slow)
     segments.append(Segment("launches", "other", Quantity(launched, TIME)))
-    whole = Quantity(sum(modules.values()) + cached + sent + launched, TIME)
+    waited = found.number("decode.prompts") if phase == "decode" and launched else 0.0
+    segments.append(Segment("prompts of others", "other", Quantity(waited, TIME)))
+    whole = Quantity(sum(modules.values()) + cached + sent + launched + waited, TIME)
     what = "one decode step" if phase == "decode" else "prefill of one prompt on each DP rank"
     text = _roofline(sum(computed.values()), sum(modules.values()))
     if launched:
         text = _bound(
             {
                 "launches": launched,
+                "prompts of others": waited,
                 "collectives": sent,
                 "bandwidth": sum(modules.values()) - sum(computed.values()),
                 "arithmetic": sum(computed.values()),
@@ -258,7 +261,7 @@ def _bound(parts: dict[str, float]) -> str:
     """What takes most of a pass at an engine's pace."""
     most = max(parts, key=lambda name: parts[name])
     share = grouped(round(parts[most] / sum(parts.values()) * 100))
-    return f"most of it is {most}: {share} % of the pass"
+    return f"most of it is {most}: {share} %"
 
 
 def _sent(exchanged: tuple[CollectiveCost, ...]) -> Iterator[Segment]:
