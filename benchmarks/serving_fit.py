@@ -162,8 +162,8 @@ def _stacked(pieces: list[_Piece]) -> Stack:
         )
         for i, r in enumerate(firsts[0].reads)
     )  # fmt: skip
-    counted = {name: over([getattr(f, name) for f in firsts])
-               for name in ("layers", "sparse", "unfused", "latent", "mixers", "indexers")}  # fmt: skip
+    words = ("layers", "sparse", "unfused", "latent", "mixers", "indexers")
+    counted = {name: over([getattr(f, name) for f in firsts]) for name in words}
     stock = Inventory(firsts[0].stage, firsts[0].book, over([f.bandwidth for f in firsts]),
                       optional([f.peak for f in firsts]), weights, reads, **counted)  # fmt: skip
     sent = {what: np.concatenate([p.sent[what] for p in pieces]) for what in pieces[0].sent}

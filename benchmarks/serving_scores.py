@@ -26,7 +26,7 @@ def _crowd(one: Prediction) -> str:
 
 
 SLICES: tuple[Key, ...] = (
-    lambda p: "all",
+    lambda _: "all",
     lambda p: {"agg": "aggregated", "disagg": "disaggregated"}.get(p.row.mode, p.row.mode),
     lambda p: f"hardware {p.row.system}",
     lambda p: f"model {p.row.shape}",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from benchmarks.serving_fit import Fit
+from benchmarks.serving_fit import ROUND, Fit
 
 LAUNCHES = ("layer", "sparse", "unfused", "latent", "state", "indexer", "prefill")
 REACHED = ("weights", "experts", "emulated", "cache", "attention", "products_16", "products_8",
@@ -16,6 +16,9 @@ FIRST = ("entry", "steps", "own", "queue", "crowd", "length", "full")
 TIMES = frozenset({"layer", "sparse", "unfused", "latent", "state", "indexer"})
 BOUND = 0.9999
 """A share past this stands at its bound, 1."""
+
+SAME = 1e-6
+"""A constant so near to its start is one that no row moves."""
 
 
 def pace(
@@ -45,7 +48,8 @@ def _lines(
 ) -> Iterator[str]:
     width = max(map(len, names))
     for name in names:
-        yield f"{indent}{name:{width}} = {_figure(fit, engine, name)} {_said(fit, engine, name, rows)}"
+        said = _said(fit, engine, name, rows)
+        yield f"{indent}{name:{width}} = {_figure(fit, engine, name)} {said}"
 
 
 def _value(values: Mapping[str, float], engine: str, name: str) -> float:
@@ -68,6 +72,9 @@ def _said(fit: Fit, engine: str, name: str, rows: str) -> str:
         return 'from "no row has one: as a latent"'
     error = _value(fit.errors, engine, name) * 100
     value = _value(fit.values, engine, name)
+    begun = ROUND["latent" if name == "indexer" else name]
+    if abs(value / begun - 1) < SAME:
+        return 'from "no row has one here: where the fit begins, between those of other engines"'
     if name in REACHED and value > BOUND:
         return f'from "{rows}: at its bound"'
     return f'from "{rows}: +-{error:.0f} %"'

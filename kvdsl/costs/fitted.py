@@ -13,13 +13,13 @@ from fractions import Fraction
 from math import ceil
 
 from kvdsl import units
-from kvdsl.arithmetic import over, rate, real
+from kvdsl.arithmetic import greater, over, rate, real
 from kvdsl.costs.decode import Decode, kinds_read, over_stages
 from kvdsl.costs.draft import Drafting, drafting
 from kvdsl.costs.load import Load, asked_requests, load
 from kvdsl.costs.memory import Ledger, leaf
 from kvdsl.costs.origins import fixed
-from kvdsl.costs.pace import Constants
+from kvdsl.costs.pace import Constants, constants
 from kvdsl.costs.passes import RankTime
 from kvdsl.costs.prefill import Prefill, prompt_terms
 from kvdsl.costs.steady import (
@@ -30,6 +30,7 @@ from kvdsl.costs.steady import (
     first,
     high_end,
     low_end,
+    positive,
     prefilled,
     steady,
 )
@@ -75,8 +76,8 @@ class Serving:
                        _arrivals(rate, replicas))  # fmt: skip
 
 
-def serving(placement: Placement, books: tuple[Ledger, ...], constants: Constants) -> Serving:
-    return Serving(setting(placement, books), constants, drafting(placement.subject))
+def serving(placement: Placement, books: tuple[Ledger, ...], pace: Constants) -> Serving:
+    return Serving(setting(placement, books), pace, drafting(placement.subject))
 
 
 @formula("in all / replicas", units.NONE, "spread evenly")
@@ -97,12 +98,12 @@ def _arrivals(rate: Term | None, replicas: Term) -> Term | None:
 
 
 def fitted(
-    placement: Placement, books: tuple[Ledger, ...], constants: Constants, capacity: Term
+    placement: Placement, books: tuple[Ledger, ...], pace: Constants, capacity: Term
 ) -> Fitted:
     """The load, decode and prefill of a pool."""
-    made = serving(placement, books, constants)
+    made = serving(placement, books, pace)
     subject = placement.subject
-    lengths = _lengths(subject)
+    lengths = lengths_of(subject)
     rate = _rate(subject)
     if subject.pool.role == "prefill":
         return _prefill_only(made, lengths, rate)
@@ -123,7 +124,7 @@ def fitted(
     return Fitted(carried, decode, prefill, values)
 
 
-def _lengths(subject: Subject) -> Lengths:
+def lengths_of(subject: Subject) -> Lengths:
     new, found = prompt_terms(subject)
     workload = subject.workload
     if workload.classes:
@@ -164,6 +165,51 @@ def alone(made: Serving, lengths: Lengths, rate: Term | None = None) -> First:
     met = Arrival(nothing, nothing, one, one, one, _arrivals(rate, made.setting.replicas))
     own = prefilled(made.setting, made.constants, lengths)
     return first(made.constants, lengths, own, met)
+
+
+@formula(
+    "clients x time of a prompt / replicas - output x time of a token - time to the first token",
+    TIME,
+    "a closed loop cannot turn faster than its slowest part: Denning and Buzen, 1978",
+)
+def loop_wait(
+    clients: float, one: float, replicas: int, output: float, tpot: float, ttft: float
+) -> float:
+    turn = real(output) * real(tpot) + real(ttft)
+    return greater(real(clients) * real(one) / real(replicas) - turn, 0.0)
+
+
+def beside(made: Serving, lengths: Lengths, clients: Term, tpot: Term) -> Term:
+    """The time to the first token of a pool that prefills for another: clients in closed loops,
+    each with one request in either pool."""
+    each = share_of.derive("requests in flight in a replica", whole=clients,
+                           parts=made.setting.replicas)  # fmt: skip
+    own = prefilled(made.setting, made.constants, lengths)
+    met = Arrival(tpot, tpot, each, clients, clients)
+    token = first(made.constants, lengths, own, met)
+    wait = loop_wait.derive(
+        "wait for the prefill pool",
+        clients=clients,
+        one=own.one,
+        replicas=made.setting.replicas,
+        output=lengths.output,
+        tpot=tpot,
+        ttft=token.ttft,
+    )
+    return total("time to the first token", [token.ttft, wait])
+
+
+def handed_on(
+    placement: Placement, books: tuple[Ledger, ...], clients: Term, tpot: Term
+) -> dict[str, Term]:
+    """The same for a pool of a plan, with its band; nothing where its times are ideal or requests
+    have no output."""
+    pace = constants(placement.subject)
+    lengths = lengths_of(placement.subject)
+    if pace is None or not positive(lengths.output):
+        return {}
+    ttft = beside(serving(placement, books, pace), lengths, clients, tpot)
+    return {"prefill.ttft": ttft, **_banded("prefill.ttft", ttft, pace.ttft)}
 
 
 # --- a rate as requests in flight ----------------------------------------------------------------

@@ -17,7 +17,7 @@ from kvdsl import units
 from kvdsl.arithmetic import greater
 from kvdsl.checks.findings import placed
 from kvdsl.costs import memory
-from kvdsl.costs.fitted import Serving, alone, serving
+from kvdsl.costs.fitted import Serving, alone, beside, serving
 from kvdsl.costs.load import Load, load
 from kvdsl.costs.memory import Ledger
 from kvdsl.costs.pace import Constants, constants
@@ -102,8 +102,7 @@ def served(
         made = pool.serving if pace is None else replace(pool.serving, constants=pace[pool.name])
         lengths = pool_lengths(pool, loads)
         if pool.role == "prefill":
-            values["prefill.ttft"] = _array(alone(made, lengths).ttft, loads)
-            continue
+            continue  # after those that decode: its clients wait there too
         capacity, carried = pool_load(pool, loads)
         fits &= capacity > 0
         found = made.at(carried, lengths)
@@ -116,7 +115,28 @@ def served(
         if pool.role == "both":
             token = made.first(found, carried, lengths, None)
             values["prefill.ttft"] = _array(token.ttft, loads)
+    values.update(_prefilled(pools, loads, values, pace))
     return Served(values, fits)
+
+
+def _prefilled(
+    pools: Sequence[Prepared],
+    loads: Loads,
+    values: Mapping[str, Array],
+    pace: Mapping[str, Constants] | None,
+) -> Mapping[str, Array]:
+    """The first token of a pool that prefills, for clients that decode in another."""
+    for pool in pools:
+        if pool.role != "prefill":
+            continue
+        made = pool.serving if pace is None else replace(pool.serving, constants=pace[pool.name])
+        lengths = pool_lengths(pool, loads)
+        if "decode.tpot" not in values:
+            return {"prefill.ttft": _array(alone(made, lengths).ttft, loads)}
+        clients = Term("requests in flight", loads.concurrency, units.REQUESTS)
+        tpot = Term("time of a token", values["decode.tpot"], units.TIME)
+        return {"prefill.ttft": _array(beside(made, lengths, clients, tpot), loads)}
+    return {}
 
 
 def floors(pools: Sequence[Prepared], loads: Loads) -> Array:

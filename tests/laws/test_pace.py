@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -94,7 +96,7 @@ def test_a_plan_and_many_loads_at_once_agree(
     layout: str, model: str, found: list[tuple[int, int, int]]
 ) -> None:
     one = kvdsl.bulk(spec(layout=layout, model=model))[0]
-    served = one.serve(*zip(*found, strict=True)).values  # type: ignore[arg-type]
+    served = one.serve(*zip(*found, strict=True)).values
     for number, (prompt, output, concurrency) in enumerate(found):
         plan = values(layout=layout, model=model, prompt=prompt, output=output,
                       concurrency=concurrency)  # fmt: skip
@@ -132,7 +134,7 @@ def test_a_token_never_takes_less_time_among_more_requests(model: str, layout: s
     for prompt, output in ((128, 1024), (1024, 1024), (8192, 256)):
         served = one.serve([prompt] * len(counts), [output] * len(counts), counts)
         tpot = list(served.values["decode.tpot"])
-        assert all(b >= a * (1 - 1e-12) for a, b in zip(tpot, tpot[1:], strict=False))
+        assert all(b >= a * (1 - 1e-12) for a, b in pairwise(tpot))
 
 
 @pytest.mark.parametrize("model", MODELS)
