@@ -2,7 +2,7 @@
 
 Comes in: groups of rows. Goes out: constants by engine, their errors, and predictions with groups
 of rows left out. The formulas are the product's own: inventories of all placements are stacked into
-arrays, so that one evaluation serves all rows. Ratios past 15 % (TPOT) or 30 % (TTFT) count
+arrays, so that one evaluation serves all rows. Ratios past 15 % (TPOT) or 50 % (TTFT) count
 linearly; groups of n rows weigh n^(3/4); each constant is drawn to a round start, weakly. No
 constant belongs to a model, a device or a row.
 """
@@ -56,10 +56,10 @@ SHARES = frozenset({"weights", "experts", "emulated", "cache", "attention", "pro
                     "products_8", "products_4", "grouped"})  # fmt: skip
 """Shares of a peak: at most 1."""
 
-LINEAR = {"tpot": 0.15, "ttft": 0.3}
+LINEAR = {"tpot": 0.15, "ttft": 0.5}
 """Log ratio past which a row counts linearly."""
 
-DRAWN = {"tpot": 0.3, "ttft": 0.1}
+DRAWN = {"tpot": 0.3, "ttft": 0.3}
 """Weight of each constant's pull to its round start: chosen by left-out error."""
 
 
