@@ -22,7 +22,7 @@ if __package__ in (None, ""):  # run as a script: the checkout is not on the pat
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.serving_predict import Prediction, predict
-from benchmarks.serving_rows import Reading, Row, read
+from benchmarks.serving_rows import Reading, Row, read, shape, stem
 from benchmarks.serving_scores import errors, lines
 
 SHOWN = 3
@@ -61,6 +61,7 @@ def scored(reading: Reading, *, each: bool = False) -> Iterator[str]:
         doubts["faster than the data sheet's bandwidth"] += len(impossible)
     for reason, count in sorted(doubts.items()):
         yield f"set aside: {count} {reason}"
+    yield from _taken(reading)
     yield f"rows: {asked}"
     yield f"predicted: {len(clean)}"
     turned = [*reading.refused, *refused]
@@ -73,6 +74,19 @@ def scored(reading: Reading, *, each: bool = False) -> Iterator[str]:
     if clean:
         yield from lines(clean)
     yield from _everything(reading, found)
+
+
+def _taken(reading: Reading) -> Iterator[str]:
+    """Models that stand for another release of their series."""
+    from benchmarks.serving_specs import NoSpec, model
+
+    for path, count in sorted(Counter(row.model for row in reading.rows).items()):
+        try:
+            name = model(path)
+        except NoSpec:
+            continue
+        if name != stem(path) and shape(path) != shape(name):
+            yield f"taken: {count} rows of {path} as models.{name}"
 
 
 def _row(one: Prediction) -> str:

@@ -54,7 +54,22 @@ def model(path: str) -> str:
             sources[stem(found.group(1))] = name
     if wanted in sources:
         return sources[wanted]
+    sibling = _sibling(wanted, sorted({*models, *sources}))
+    if sibling:
+        return sources.get(sibling, sibling)
     raise NoSpec(f"the catalog has no model {path}")
+
+
+def _sibling(wanted: str, known: list[str]) -> str:
+    """Another release of the same series: the name with a further number, or with its last number
+    changed. Releases of a series mostly share a shape; the report tells what stands for what."""
+    further = [n for n in known if re.fullmatch(rf"{re.escape(wanted)}_\d", n)]
+    base = re.sub(r"_\d$", "", wanted)
+    if further or base == wanted:
+        return further[0] if further else ""
+    # Of a series with two numbers at least: `glm_5_1`, not `phi_4`.
+    others = [n for n in known if re.fullmatch(rf"{re.escape(base)}_\d", n)]
+    return others[0] if others and re.search(r"_\d$", base) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +86,7 @@ class System:
 @cache
 def system(name: str) -> System:
     devices = _declarations("devices")
-    if name not in devices:
-        raise NoSpec(f"the catalog has no device {name}")
+    name = _device(name, sorted(devices))
     native = bool(re.search(r"^\s*fp4\s*=", devices[name], re.MULTILINE))
     nodes = _declarations("nodes")
     found = [(node, int(n)) for node, text in nodes.items()
@@ -88,6 +102,23 @@ def system(name: str) -> System:
     return System(name, f"nodes.{node}", size, native)
 
 
+def _device(system: str, known: list[str]) -> str:
+    """The catalog's name of a device: the system's own, that with its memory (the largest), or the
+    longest that it begins with, as of `rtx_pro_6000_server`."""
+    if system in known:
+        return system
+    sized = [n for n in known if re.fullmatch(rf"{re.escape(system)}_\d+gb", n)]
+    shorter = [n for n in known if system.startswith(f"{n}_")]
+    found = [*sorted(shorter, key=len), *sorted(sized, key=_gigabytes)]
+    if not found:
+        raise NoSpec(f"the catalog has no device {system}")
+    return found[-1]
+
+
+def _gigabytes(name: str) -> int:
+    return int(name.rpartition("_")[2].removesuffix("gb"))
+
+
 def _plainest(found: tuple[str, int]) -> tuple[int, str]:
     """Machines of one kind of device join it alike; the shortest name is nobody's product."""
     return len(found[0]), found[0]
@@ -97,10 +128,14 @@ def _sparse(name: str) -> bool:
     return " moe {" in _declarations("models")[name]
 
 
+_TAGS = {"fp4": "nvfp4"}
+"""How a recipe's name ends for a precision, where it is another word."""
+
+
 def _recipe(row: Row, name: str) -> str:
     """The weights' formats: a recipe of the model's own, or what its kind of checkpoint stores."""
     for own in _declarations("recipes"):
-        if name.startswith(own):
+        if name.startswith(own) or own == f"{name}_{_TAGS.get(row.precision, row.precision)}":
             return f"weights = recipes.{own}"
     if row.precision in ("bf16", "fp16"):
         return f"weights = formats.{row.precision}"

@@ -104,6 +104,14 @@ def test_names_of_one_shape_are_one() -> None:
         serving_specs.model("nobody/knows")
 
 
+def test_names_that_the_catalog_has_otherwise_are_found() -> None:
+    assert serving_specs.model("zai-org/GLM-5-FP8") == "glm_5_2"
+    assert serving_specs.system("a100_sxm").device == "a100_sxm_80gb"
+    assert serving_specs.system("gb200").whole == "racks.gb200_nvl72"
+    with pytest.raises(serving_specs.NoSpec, match="no model microsoft/phi-9"):
+        serving_specs.model("microsoft/phi-9")
+
+
 def test_a_row_is_the_spec_that_a_user_would_write(tmp_path: Path) -> None:
     row = reading(tmp_path, LLAMA).rows[0]
     assert serving_specs.text(row) == (

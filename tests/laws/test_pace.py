@@ -163,3 +163,21 @@ def test_ideal_times_stand_beside_a_pace() -> None:
     ideal = terms_of(text)
     assert "decode.launches" not in ideal
     assert ideal["decode.tpot"].value < values()["decode.tpot"]
+
+
+def test_drafted_tokens_pay_while_few_requests_are_in_flight() -> None:
+    draft = "deployment run {\n  draft { method = ngram; tokens = 3; acceptance = 80 % }"
+    for concurrency in (1, 8):
+        plain = spec(concurrency=concurrency)
+        without = terms_of(plain)["decode.tpot"].value
+        drafted = terms_of(plain.replace("deployment run {", draft))["decode.tpot"].value
+        yielded = (1 - 0.8**4) / (1 - 0.8)  # Leviathan et al., arXiv 2211.17192
+        assert without / yielded <= drafted < without
+
+
+def test_a_rate_is_served_by_the_fewest_requests_that_keep_up() -> None:
+    text = spec().replace("concurrency = 32 req", "rate = 4 req/s")
+    found = terms_of(text)
+    request = float(found["prefill.ttft"].value) + 512 * float(found["decode.tpot"].value)
+    flying = float(found["decode.throughput"].value) * float(found["decode.tpot"].value)
+    assert flying >= 4 * request > (flying - 1) * 0.98
