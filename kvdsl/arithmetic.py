@@ -24,15 +24,25 @@ def over(a: Any, b: Any) -> Any:
     """a / b: exact if both are."""
     if isinstance(a, int | Fraction) and isinstance(b, int | Fraction):
         return tidy(Fraction(a) / Fraction(b))
-    return a / b
+    return _rounded(a) / _rounded(b)
 
 
 def times(*factors: Any) -> Any:
     """The product, exact if all factors are, whole if it is."""
-    found: Any = 1
+    if all(isinstance(factor, int | Fraction) for factor in factors):
+        found: Any = 1
+        for factor in factors:
+            found = found * factor
+        return tidy(found)
+    product: Any = 1
     for factor in factors:
-        found = found * factor
-    return tidy(found) if isinstance(found, int | Fraction) else found
+        product = product * _rounded(factor)
+    return product
+
+
+def _rounded(value: Any) -> Any:
+    """A float of a Fraction: an array refuses one, and would become one of objects."""
+    return float(value) if isinstance(value, Fraction) else value
 
 
 def floored(a: Any, b: Any) -> Any:

@@ -30,9 +30,7 @@ _RING = "ring, as NCCL's tests count bus bandwidth (nccl-tests doc/PERFORMANCE.m
 
 @formula("tokens x values a token x bytes a value + extra bytes", BYTES)
 def payload(tokens: Number, values: Number, bytes_a_value: Number, extra: Number) -> Number:
-    if isinstance(tokens, int | Fraction):
-        return tokens * values * bytes_a_value + extra
-    return tokens * real(values) * real(bytes_a_value) + real(extra)
+    return times(tokens, values, bytes_a_value) + extra
 
 
 @formula("2 (n - 1) alpha + 2 (n - 1) / n x bytes / beta", TIME, _RING, name="ring")
@@ -141,7 +139,7 @@ def _payload(placement: Placement, exchange: Exchange, tokens: Term) -> Term:
     doubled = 2 if exchange.kind == "send" and stage == "hidden_residual" else 1
     many = Term(
         "tokens in it",
-        times(tokens.value, _plain(exchange.tokens, tokens)),
+        times(tokens.value, exchange.tokens),
         inputs=(tokens,),
         note=f"{exchange.tokens} a token of a DP rank" if exchange.tokens != 1 else "",
     )
@@ -168,11 +166,6 @@ def _payload(placement: Placement, exchange: Exchange, tokens: Term) -> Term:
             BYTES,
         ),
     )
-
-
-def _plain(factor: Fraction, tokens: Term) -> Fraction | float:
-    """A factor for tokens: exact unless they are an array, which has no fractions."""
-    return factor if isinstance(tokens.value, int | Fraction) else float(factor)
 
 
 def _join(group: Group) -> Join:
