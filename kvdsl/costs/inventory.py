@@ -152,15 +152,16 @@ def _unfused(sparse: Term, weights: tuple[Weights, ...]) -> Term:
 
 def _part_layers(stage: Stage) -> dict[str, int]:
     """How many layers of a stage have each part that has weights."""
-    runs: dict[tuple[str, int], int] = {}
+    found: dict[tuple[object, ...], int] = {}
     for shard in stage.shards:
         tensor = shard.tensor
         if tensor.part and tensor.place == "layer":
-            runs[tensor.part, tensor.first] = shard.layers
-    found: dict[str, int] = {}
-    for (part, _), count in runs.items():
-        found[part] = found.get(part, 0) + count
-    return found
+            key = (tensor.part, tensor.name, tensor.rows, tensor.columns, tensor.count)
+            found[key] = found.get(key, 0) + shard.layers
+    parts: dict[str, int] = {}
+    for key, count in found.items():
+        parts[str(key[0])] = max(parts.get(str(key[0]), 0), count)
+    return parts
 
 
 # --- weights -------------------------------------------------------------------------------------
