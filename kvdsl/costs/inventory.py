@@ -152,15 +152,15 @@ def _unfused(sparse: Term, weights: tuple[Weights, ...]) -> Term:
 
 def _part_layers(stage: Stage) -> dict[str, int]:
     """How many layers of a stage have each part that has weights."""
-    found: dict[tuple[object, ...], int] = {}
+    found: dict[tuple[str, str, int, int, int], int] = {}
     for shard in stage.shards:
         tensor = shard.tensor
         if tensor.part and tensor.place == "layer":
             key = (tensor.part, tensor.name, tensor.rows, tensor.columns, tensor.count)
             found[key] = found.get(key, 0) + shard.layers
     parts: dict[str, int] = {}
-    for key, count in found.items():
-        parts[str(key[0])] = max(parts.get(str(key[0]), 0), count)
+    for (part, *_), count in found.items():
+        parts[part] = max(parts.get(part, 0), count)
     return parts
 
 
