@@ -24,15 +24,25 @@ def over(a: Any, b: Any) -> Any:
     """a / b: exact if both are."""
     if isinstance(a, int | Fraction) and isinstance(b, int | Fraction):
         return tidy(Fraction(a) / Fraction(b))
-    return a / b
+    return _rounded(a) / _rounded(b)
 
 
 def times(*factors: Any) -> Any:
     """The product, exact if all factors are, whole if it is."""
-    found: Any = 1
+    if all(isinstance(factor, int | Fraction) for factor in factors):
+        found: Any = 1
+        for factor in factors:
+            found = found * factor
+        return tidy(found)
+    product: Any = 1
     for factor in factors:
-        found = found * factor
-    return tidy(found) if isinstance(found, int | Fraction) else found
+        product = product * _rounded(factor)
+    return product
+
+
+def _rounded(value: Any) -> Any:
+    """A float of a Fraction: an array refuses one, and would become one of objects."""
+    return float(value) if isinstance(value, Fraction) else value
 
 
 def floored(a: Any, b: Any) -> Any:
@@ -56,6 +66,15 @@ def at_least(value: Any, low: int) -> Any:
     from numpy import maximum
 
     return maximum(value, low)
+
+
+def smaller(a: Any, b: Any) -> Any:
+    """The lesser of two."""
+    if isinstance(a, _PLAIN) and isinstance(b, _PLAIN):
+        return min(a, b)
+    from numpy import minimum
+
+    return minimum(a, b)
 
 
 def greater(a: Any, b: Any) -> Any:

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
+from kvdsl.arithmetic import greater, smaller
 from kvdsl.source import Span
 from kvdsl.units import NONE, Dimension, Quantity, Value, tidy
 
@@ -137,5 +139,7 @@ class _Gather:
 
 
 total = _gathered("sum", "sum of the terms", sum)
-greatest = _gathered("greatest", "the greatest of the terms", max)
-least = _gathered("least", "the least of the terms", min)
+greatest = _gathered(
+    "greatest", "the greatest of the terms", lambda values: reduce(greater, values)
+)
+least = _gathered("least", "the least of the terms", lambda values: reduce(smaller, values))

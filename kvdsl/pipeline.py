@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kvdsl.diagnostics import Diagnostic, Report
+from kvdsl.diagnostics import Diagnostic, Report, Severity
 from kvdsl.formulas import Term
 from kvdsl.plan import Input
 from kvdsl.planning.deploy import outcome
@@ -20,6 +20,7 @@ from kvdsl.spec.model import Model
 
 if TYPE_CHECKING:
     from kvdsl.plan import Plan
+    from kvdsl.planning.bulk import Prepared, Served
     from kvdsl.planning.quotes import Question, Quote
     from kvdsl.spec.declaration import Declaration
     from kvdsl.spec.library import Library
@@ -131,6 +132,49 @@ def _inputs(project: Project) -> tuple[Input, ...]:
         Input(source.name, sha256(source.text.encode("utf-8", "surrogatepass")).hexdigest())
         for source in (*_files(project), *catalog)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Bulk:
+    """A deployment prepared for many loads: `serve` takes arrays. `errors` stand against it, and
+    `refusal` says in one line why there are no times."""
+
+    name: str
+    errors: tuple[Diagnostic, ...] = ()
+    pools: tuple[Prepared, ...] = ()
+    refusal: str = ""
+
+    def serve(
+        self, prompt: Sequence[int], output: Sequence[int], concurrency: Sequence[int]
+    ) -> Served:
+        """Times of each load, in the order given: tokens of prompt and output, requests in flight.
+        Without pools there are none."""
+        from numpy import asarray
+
+        from kvdsl.planning.bulk import Loads, Served, served
+
+        if not self.pools:
+            return Served({}, None)
+        loads = Loads(*(asarray(v, dtype=float) for v in (prompt, output, concurrency)))
+        return served(self.pools, loads)
+
+
+def bulk_text(text: str, name: str = "<text>") -> tuple[Bulk, ...]:
+    """The deployments of a text, prepared one by one: a fault of one does not stop the others."""
+    from kvdsl.planning.bulk import prepared
+
+    resolver = Resolver(load_text(text, name))
+    found = []
+    for each in resolver.concrete("deployment"):
+        deployment, faults = resolver.deployment(each)
+        wrong = tuple(d for d in faults if d.severity is Severity.ERROR)
+        if deployment is None or wrong:
+            said = wrong[0].headline if wrong else "the deployment has errors"
+            found.append(Bulk(each, wrong, refusal=said))
+            continue
+        pools, errors, refusal = prepared(deployment)
+        found.append(Bulk(each, errors, pools, refusal))
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,13 +97,29 @@ def examine(subject: Subject) -> Examined:
     return Examined(_settled(fired), placement, found)
 
 
-def _run(stage: str, study: Study) -> list[Fired]:
+def placed(subject: Subject) -> tuple[tuple[Fired, ...], Placement | None]:
+    """What forbids a placement, and the placement where nothing does: `examine` without costs, and
+    without findings that only advise."""
+    study = Study(subject)
+    fired = _run("subject", study, STOPS)
+    if _failed(fired):
+        return _settled(fired), None
+    placement = build(subject)
+    fired += _run("placement", replace(study, placement=placement), STOPS)
+    return _settled(fired), None if _failed(fired) else placement
+
+
+def _run(stage: str, study: Study, rules: Sequence[Rule] = RULES) -> list[Fired]:
     return [
         Fired(rule, _declared(study, fact), fact.severity or rule.severity)
-        for rule in RULES
+        for rule in rules
         if rule.stage == stage and rule.function is not None
         for fact in rule.function(study)
     ]
+
+
+STOPS = tuple(rule for rule in RULES if rule.severity is Severity.ERROR)
+"""Rules whose findings are errors."""
 
 
 def _declared(study: Study, fact: Fact) -> Fact:

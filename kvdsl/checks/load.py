@@ -125,6 +125,67 @@ def prefill_overrun(study: Study) -> Iterator[Fact]:
 
 
 @rule(
+    "KV215",
+    "rate-overrun",
+    Severity.ERROR,
+    "costs",
+    "requests arrive faster than they are served: {rate} against {most} at the most",
+    label="the workload asks {rate}",
+    notes=("{needed} would be in flight and {fits} fit, each for {whole}",),
+    helps=("a lower rate, more replicas, shorter requests, or a smaller cache format",),
+    silences=("KV202",),
+)
+def rate_overrun(study: Study) -> Iterator[Fact]:
+    """A rate for which the cache has no room at an engine's pace cannot be served.
+
+    What it checks
+        Requests in flight by Little's law are at most `kv.sequences`, where times are fitted.
+
+    Why it matters
+        The queue grows for as long as the rate holds; no time to the first token exists.
+
+    Example
+        deployment served {
+          model    = models.llama_3_1_70b
+          weights  = formats.bf16
+          kv       = formats.bf16
+          on       = 1 x nodes.hgx_h100
+          engine extends engines.vllm { version = "0.33.0" }
+          layout   { tp = 8 }
+          budget   { kv = 8 GB }
+          workload { prompt = 1 ktok; output = 1 ktok; rate = 20 req/s }
+        }
+
+    Instead
+        A rate below the one that the finding names.
+
+        deployment better extends served { workload { rate = 1 req/s } }
+    """
+    found, workload = study.costs, study.subject.workload
+    if found.load is None or workload.rate is None or workload.concurrency is not None:
+        return
+    if "decode.launches" not in found.values or not found.load.queued or not found.fits:
+        return
+    whole = float(workload.output or 0) * found.number("decode.tpot")
+    if "prefill.ttft" in found.values:
+        whole += found.number("prefill.ttft")
+    fits = found.values["kv.sequences"].quantity
+    if not whole:
+        return
+    yield Fact(
+        study.subject.place("workload"),
+        {
+            "rate": Quantity(workload.rate, REQUEST_RATE),
+            "most": Quantity(float(fits.value) / whole, REQUEST_RATE),
+            "needed": found.load.asked.quantity,
+            "fits": fits,
+            "whole": Quantity(whole, TIME),
+        },
+        (("rate", Quantity(workload.rate, REQUEST_RATE)),),
+    )
+
+
+@rule(
     "KV205",
     "past-max-context",
     Severity.WARNING,
@@ -399,6 +460,7 @@ RULES: tuple[Rule, ...] = (
     unknown_figures,
     overload,
     prefill_overrun,
+    rate_overrun,
     past_max_context,
     idle_dp_ranks,
     uneven_load,

@@ -34,7 +34,7 @@ _RING = "ring, as NCCL's tests count bus bandwidth (nccl-tests doc/PERFORMANCE.m
 
 @formula("tokens x values a token x bytes a value + extra bytes", BYTES)
 def payload(tokens: Number, values: Number, bytes_a_value: Number, extra: Number) -> Number:
-    return tokens * values * bytes_a_value + extra
+    return times(tokens, values, bytes_a_value) + extra
 
 
 @formula("2 (n - 1) alpha + 2 (n - 1) / n x bytes / beta", TIME, _RING, name="ring")
@@ -173,7 +173,7 @@ def _payload(placement: Placement, exchange: Exchange, tokens: Term) -> Term:
     doubled = 2 if exchange.kind == "send" and stage == "hidden_residual" else 1
     many = Term(
         "tokens in it",
-        tidy(Fraction(tokens.value) * exchange.tokens),
+        times(tokens.value, exchange.tokens),
         inputs=(tokens,),
         note=f"{exchange.tokens} a token of a DP rank" if exchange.tokens != 1 else "",
     )
@@ -195,7 +195,7 @@ def _payload(placement: Placement, exchange: Exchange, tokens: Term) -> Term:
         bytes_a_value=value,
         extra=fixed(
             "extra bytes",
-            exchange.extra * Fraction(tokens.value),
+            times(exchange.extra, tokens.value),
             "4 B a query head of log-sum-exp" if exchange.extra else "none",
             BYTES,
         ),

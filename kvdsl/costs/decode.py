@@ -53,29 +53,38 @@ def decode(placement: Placement, books: tuple[Ledger, ...], load: Load) -> Decod
     tpot = total("time of a token", [*(s.time for s in stages), collective])
     terms = {
         "decode.tpot": tpot,
-        "decode.kv_read": _over(placement, times, "cache read", lambda t: t.cache_read),
+        "decode.kv_read": over_stages(placement, times, "cache read", lambda t: t.cache_read),
         "decode.kv_read_mean": _mean_read(placement, books, load),
-        "decode.weight_read": _over(placement, times, "weights read", lambda t: t.weight_read),
+        "decode.weight_read": over_stages(
+            placement, times, "weights read", lambda t: t.weight_read
+        ),
         "decode.collectives": collective,
         "decode.throughput": token_throughput.derive(
             "decode throughput", requests=load.served, tpot=tpot
         ),
+        **kinds_read(placement, times),
     }
-    for module in _modules(times):
-        terms[f"decode.weight_read.{module}"] = _over(
+    return Decode(times, exchanged, terms)
+
+
+def kinds_read(placement: Placement, times: tuple[RankTime, ...]) -> dict[str, Term]:
+    """`decode.weight_read.MODULE` of each module."""
+    return {
+        f"decode.weight_read.{module}": over_stages(
             placement,
             times,
             f"{module.replace('_', ' ')} read",
             lambda t, m=module: dict(t.reads).get(m, fixed(m, 0.0, "not in this stage", TIME)),  # type: ignore[misc]
         )
-    return Decode(times, exchanged, terms)
+        for module in _modules(times)
+    }
 
 
 def _modules(times: tuple[RankTime, ...]) -> list[str]:
     return list(dict.fromkeys(module for t in times for module, _ in t.reads))
 
 
-def _over(
+def over_stages(
     placement: Placement,
     times: tuple[RankTime, ...],
     label: str,

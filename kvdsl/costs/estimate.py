@@ -12,9 +12,11 @@ from math import ceil
 from kvdsl import units
 from kvdsl.costs import cache, memory, money, weights
 from kvdsl.costs.decode import Decode, decode
+from kvdsl.costs.fitted import fewest, fitted
 from kvdsl.costs.load import Load, asked_requests, load
 from kvdsl.costs.memory import Capacity, Ledger
 from kvdsl.costs.origins import of_layout
+from kvdsl.costs.pace import constants
 from kvdsl.costs.prefill import Prefill, prefill
 from kvdsl.formulas import Term, formula
 from kvdsl.placement.placement import Placement, build
@@ -50,6 +52,15 @@ def estimate(subject: Subject, placement: Placement | None = None) -> Estimate:
     books = memory.ledgers(placement)
     capacity = memory.capacities(placement, books)
     values = _values(placement, books, capacity)
+    pace = constants(subject)
+    if pace is not None:
+        found = fitted(placement, books, pace, values["kv.sequences"])
+        values.update(found.values)
+        if found.load is not None:
+            values["memory.free"] = _free(placement, books, found.load)
+        _money(placement, values)
+        return Estimate(subject, placement, books, capacity, found.load, found.decode,
+                        found.prefill, values)  # fmt: skip
     first = prefill(placement, books) if subject.pool.role != "decode" else None
     if first is not None:
         if not first.saturated:  # a queue that only grows has no mean
@@ -135,19 +146,7 @@ def _solved(
         )
         return ceil(flying)
 
-    # The answer is above `low` and at most `high`. More in flight never need fewer, so what a
-    # count needs bounds the answer from its own side: from below if it is more than the count.
-    low, high, count, halve = 0, limit, 1, True
-    while high - low > 1:
-        wanted = needed(count)
-        if wanted > count:
-            low = min(wanted, high) - 1
-        else:
-            high = max(wanted, low + 1)
-        count = (low + high) // 2 if halve else low + 1
-        halve = not halve
-    # Where even a full cache cannot serve the rate, what it asks is more than fits, and queues.
-    high = max(high, needed(high)) if high == limit else high
+    high = fewest(limit, needed)
     note = "solved from the rate by Little's law"
     arrivals = memory.leaf(workload, "rate", "arrivals", workload.rate or 0, units.REQUEST_RATE)
     return Term("requests in flight", high, units.REQUESTS, inputs=(arrivals,), note=note)

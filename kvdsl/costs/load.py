@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kvdsl import units
-from kvdsl.arithmetic import over, raised
+from kvdsl.arithmetic import greater, over, raised, smaller
 from kvdsl.costs.origins import of_layout
 from kvdsl.costs.weights import Exact
 from kvdsl.formulas import Term, formula
@@ -70,19 +70,20 @@ def asked_requests(subject: Subject) -> Term:
                 note="the pool's share")  # fmt: skip
 
 
-def load(subject: Subject, asked: Term, capacity: Term) -> Load:
+def load(subject: Subject, asked: Term, capacity: Term, context: Term | None = None) -> Load:
+    """The load of so many requests in flight; `context` where it is not the workload's."""
     degrees = subject.degrees
     holders = of_layout(subject, "holders (DP ranks of all replicas)", degrees.holders)
-    served = asked
-    if int(asked.value) > int(capacity.value):
-        served = Term("requests that fit", capacity.value, units.REQUESTS, inputs=(capacity,),
-                      note="the rest queues")  # fmt: skip
+    served = _served(asked, capacity)
     busiest = busiest_requests.derive(
         "requests on the busiest rank", in_flight=served, holders=holders
     )
     mean = mean_requests.derive("requests on a rank, mean", in_flight=served, holders=holders)
     micro = of_layout(
-        subject, "micro-batches", max(1, min(degrees.pp, int(busiest.value))), note="one a stage"
+        subject,
+        "micro-batches",
+        greater(1, smaller(degrees.pp, busiest.value)),
+        note="one a stage",
     )
     return Load(
         asked,
@@ -91,8 +92,16 @@ def load(subject: Subject, asked: Term, capacity: Term) -> Load:
         mean,
         micro,
         batch.derive("requests in a micro-batch", requests=busiest, micro_batches=micro),
-        _context(subject),
+        context or _context(subject),
     )
+
+
+def _served(asked: Term, capacity: Term) -> Term:
+    """What runs: all that is asked, or what fits. Either may be an array."""
+    if smaller(asked.value, capacity.value) is asked.value:
+        return asked
+    return Term("requests that fit", smaller(asked.value, capacity.value), units.REQUESTS,
+                inputs=(capacity,), note="the rest queues")  # fmt: skip
 
 
 @formula("prompt + output / 2", units.TOKENS, "the middle of a request's decode")

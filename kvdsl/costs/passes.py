@@ -71,6 +71,10 @@ class Carried:
     """MLA keys and values in full, as in prefill, or absorbed into the latent, as in decode."""
 
 
+NO_LAUNCHES = fixed("launches", 0.0, "time = ideal", TIME)
+"""Kernels start in no time."""
+
+
 @dataclass(frozen=True, slots=True)
 class RankTime:
     """One rank class in a pass: what each module reads and computes, and the cache."""
@@ -84,6 +88,7 @@ class RankTime:
     """The longer of reading and computing, by module."""
     kv: Term
     """The longer of the cache's reading and attention's arithmetic."""
+    launches: Term = NO_LAUNCHES
 
     @property
     def weight_read(self) -> Term:
@@ -91,7 +96,9 @@ class RankTime:
 
     @property
     def time(self) -> Term:
-        return _sum("time of the rank", [*(t for _, t in self.modules), self.kv])
+        parts = [*(t for _, t in self.modules), self.kv]
+        return _sum("time of the rank", parts if self.launches is NO_LAUNCHES
+                    else [*parts, self.launches])  # fmt: skip
 
 
 def _sum(label: str, terms: list[Term]) -> Term:
@@ -175,7 +182,7 @@ def _works(
             continue
         whole = Fraction(active(subject.model, tensor)) * shard.layers / tensor.layers
         form = format_of(subject, tensor)
-        tokens = _tokens_met(placement, tensor.module)
+        tokens = tokens_met(placement, tensor.module)
         key = (tensor.module, form.arithmetic)
         before = met[key][0] if key in met else Fraction(0)
         met[key] = (before + whole * shard.held, form, tokens)
@@ -193,7 +200,7 @@ def _works(
             parameters=of_model(subject.model, "parameters met on a rank", tidy(parameters)),
             tokens=many,
         )
-        peak = _peak(device, form)
+        peak = peak_of(device, form)
         label = f"{module.replace('_', ' ')} computed"
         found.setdefault(module, []).append(
             compute_time.derive(label, work=work, peak=peak)
@@ -203,7 +210,7 @@ def _works(
     return [(module, _sum(terms[0].label, terms)) for module, terms in found.items()]
 
 
-def _tokens_met(placement: Placement, module: str) -> Fraction:
+def tokens_met(placement: Placement, module: str) -> Fraction:
     """How many DP ranks' tokens a rank of a module's mesh works on."""
     degrees = placement.degrees
     have = degrees.attention.dp
@@ -215,7 +222,7 @@ def _tokens_met(placement: Placement, module: str) -> Fraction:
     return Fraction(have, spread(module, degrees, placement.subject.engine).dp)
 
 
-def _peak(device: Device, form: Format) -> Term | None:
+def peak_of(device: Device, form: Format) -> Term | None:
     """The peak of a format's arithmetic; where the device has none, of bf16 or its widest row."""
     word = form.arithmetic
     if word in device.compute:
@@ -242,7 +249,7 @@ def _peak_term(device: Device, word: str, value: int | Fraction, note: str) -> T
 
 def _attention_time(placement: Placement, stage: Stage, device: Device, carried: Carried) -> Term:
     subject, attention = placement.subject, placement.degrees.attention
-    peak = _peak(device, subject.activations)
+    peak = peak_of(device, subject.activations)
     if peak is None:
         return _unknown(device, "attention computed")
     terms = []

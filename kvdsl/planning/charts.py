@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from kvdsl.costs import cache
 from kvdsl.costs.estimate import Estimate, estimate, memory_estimate, reloaded
+from kvdsl.costs.pace import pace_of
 from kvdsl.placement.placement import Placement
 from kvdsl.plan import Chart, Series
 from kvdsl.spec.workload import Workload
@@ -25,16 +26,49 @@ def charts(found: Estimate, compared: Mapping[str, Estimate]) -> tuple[Chart, ..
         return ()
     made = [_capacity(found, compared)]
     if found.decode is not None and subject.workload.concurrency is not None:
-        made += [_over_load(found), _over_context(found)]
+        made += [_over_load(found), *_fitted_over_load(found), _over_context(found)]
     return tuple(made)
+
+
+def _fitted_over_load(found: Estimate) -> Iterator[Chart]:
+    """TTFT and output a GPU over requests in flight, where times are an engine's."""
+    if pace_of(found.subject) is None or found.subject.workload.context is not None:
+        return
+    gpus = found.number("gpus")
+    asked = float(found.load.asked.value) if found.load else 0.0
+    most = float(found.values["kv.sequences"].value)
+    counts = tuple(c for c in IN_FLIGHT if c <= max(most, asked) * 2) or (1,)
+    marks = ((asked, "the workload"), (most, "full"))
+    if "prefill.ttft" in found.values:
+        line = _points(counts, lambda count: _step(found, "prefill.ttft", concurrency=count))
+        yield Chart(
+            "ttft_over_load", "Time to the first token over requests in flight",
+            f"Milliseconds to the first token against requests in flight; {grouped(most)} fit.",
+            "requests in flight", "req", "time to the first token", "ms",
+            (Series("TTFT", tuple(line), main=True),), marks, log_x=True, log_y=True,
+        )  # fmt: skip
+
+    def rate(count: int) -> float:
+        return _step(found, "decode.throughput", concurrency=count) / 1e3 / gpus
+
+    yield Chart(
+        "rate_over_load", "Output of a GPU over requests in flight",
+        f"Output tokens a second and GPU against requests in flight; {grouped(most)} fit.",
+        "requests in flight", "req", "output of a GPU", "tok/s",
+        (Series("output", tuple(_points(counts, rate)), main=True),), marks, log_x=True,
+    )  # fmt: skip
 
 
 def _with(found: Estimate, **changes: int) -> Placement:
     """The estimate's placement with another length or number of requests."""
     said = found.subject.workload
+    concurrency = changes.get("concurrency", said.concurrency or 1)
+    if said.context is None and "context" not in changes and pace_of(found.subject) is not None:
+        # Prompts of others take their share of a token's time: lengths stay as they are.
+        return reloaded(found, said.model_copy(update={"concurrency": concurrency, "rate": None}))
     workload = Workload(
         prefix_hits=said.prefix_hits,
-        concurrency=changes.get("concurrency", said.concurrency or 1),
+        concurrency=concurrency,
         context=changes.get("context", said.held or 1),
     )
     return reloaded(found, workload)
@@ -90,6 +124,15 @@ def _over_load(found: Estimate) -> Chart:
     def tpot(count: int) -> float:
         return _step(found, "decode.tpot", concurrency=count)
 
+    lines = [Series("TPOT", tuple(_points(counts, tpot)), main=True)]
+    for end in ("low", "high"):
+        name = f"decode.tpot_{end}"
+        if name in found.values:
+
+            def bound(count: int, name: str = name) -> float:
+                return _step(found, name, concurrency=count)
+
+            lines.append(Series(f"TPOT, {end} end of nine in ten", tuple(_points(counts, bound))))
     return Chart(
         "tpot_over_load",
         "Time of a token over requests in flight",
@@ -98,7 +141,7 @@ def _over_load(found: Estimate) -> Chart:
         "req",
         "time of a token",
         "ms",
-        (Series("TPOT", tuple(_points(counts, tpot)), main=True),),
+        tuple(lines),
         ((asked, "the workload"), (most, "full")),
         log_x=True,
     )

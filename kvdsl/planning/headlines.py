@@ -19,6 +19,15 @@ IDEAL = (
 )
 """What `time = ideal` means."""
 
+FITTED = (
+    "the engine's pace: launches, shares of the peaks and waits fitted to measurements of other "
+    "deployments; a measurement lies in the band of nine of ten unless its build is another"
+)
+"""What `time = fitted` means."""
+
+UNFITTED = "efficiencies of the links; the engine has no pace, so kernels and launches cost nothing"
+"""What it means under an engine without fitted constants."""
+
 EQUAL = 0.05
 """Capacities closer than this are told as equal in the verdict: its ratio has one decimal."""
 
@@ -140,7 +149,11 @@ def _tiles(values: Mapping[str, Term], money: str) -> Iterator[Tile]:
     ):
         if name in values:
             figure, _, unit = shown(values[name].quantity).rpartition(" ")
-            yield Tile(label, figure or unit, unit if figure else "", below, name)
+            said = below
+            if f"{name}_low" in values:
+                ends = [shown(values[f"{name}_{end}"].quantity) for end in ("low", "high")]
+                said = f"{ends[0]} to {ends[1]} measured"
+            yield Tile(label, figure or unit, unit if figure else "", said, name)
     if "decode.throughput" in values:
         rate = float(values["decode.throughput"].value)
         yield Tile("Output per GPU", grouped(rate / gpus), "tok/s", f"{grouped(rate)} tok/s in all",
@@ -154,7 +167,7 @@ def assumptions(values: Mapping[str, Term], *, ideal: bool) -> tuple[Entry, ...]
     """Every leaf that nobody wrote: defaults, and what was taken where nothing gives it."""
     time = Entry("times", "ideal", IDEAL, "assumed", None)
     if not ideal:
-        note = "efficiencies of the links; kernels and overheads are not fitted in this version"
+        note = FITTED if "decode.launches" in values else UNFITTED
         time = Entry("times", "fitted", note, "assumed", None)
     found: dict[tuple[str, str, str], Entry] = {}
     for term in _leaves(values):

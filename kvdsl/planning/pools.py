@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kvdsl.costs.estimate import Estimate
+from kvdsl.costs.fitted import handed_on
+from kvdsl.costs.load import asked_requests
 from kvdsl.costs.transfer import transfer_terms
 from kvdsl.formulas import Term, greatest, least, total
 from kvdsl.spec.deployment import Deployment
@@ -35,11 +37,26 @@ def values(deployment: Deployment, estimates: Mapping[str, Estimate]) -> dict[st
         terms = [pool.values[name] for pool in _asked(name, pools) if name in pool.values]
         if terms and (name not in ("cost.per_hour", "power") or len(terms) == len(pools)):
             found[name] = _joined(name, terms)
+    found.update(_waited_for(pools, found))
     found.update(_handed_over(deployment, pools, found))
     for title, pool in estimates.items():
         for name, term in pool.values.items():
             found[f"pools.{title}.{name}"] = term
     return found
+
+
+def _waited_for(pools: Sequence[Estimate], found: Mapping[str, Term]) -> dict[str, Term]:
+    """The first token of pools that prefill at an engine's pace, for clients that decode in
+    another: a concurrency is of both together."""
+    waited = []
+    for pool in pools:
+        said = pool.subject.workload.concurrency
+        if pool.subject.pool.role != "prefill" or said is None or "decode.tpot" not in found:
+            continue
+        clients = asked_requests(pool.subject)
+        waited.append(handed_on(pool.placement, pool.ledgers, clients, found["decode.tpot"]))
+    slowest = max((w for w in waited if w), key=lambda w: w["prefill.ttft"].value, default=None)
+    return slowest or {}
 
 
 def _handed_over(

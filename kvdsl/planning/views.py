@@ -214,9 +214,24 @@ def _step(
     label = "cache read" if phase == "decode" else "attention over the prompt"
     segments.append(Segment(label, "attention", Quantity(cached, TIME)))
     segments += list(_sent(exchanged))
-    whole = Quantity(sum(modules.values()) + cached + sent, TIME)
+    launched = sum(float(rank.launches.value) for rank in slow)
+    segments.append(Segment("launches", "other", Quantity(launched, TIME)))
+    waited = found.number("decode.prompts") if phase == "decode" and launched else 0.0
+    segments.append(Segment("prompts of others", "other", Quantity(waited, TIME)))
+    whole = Quantity(sum(modules.values()) + cached + sent + launched + waited, TIME)
     what = "one decode step" if phase == "decode" else "prefill of one prompt on each DP rank"
     text = _roofline(sum(computed.values()), sum(modules.values()))
+    if launched:
+        text = _bound(
+            {
+                "launches": launched,
+                "prompts of others": waited,
+                "collectives": sent,
+                "bandwidth": sum(modules.values()) - sum(computed.values()),
+                "arithmetic": sum(computed.values()),
+                "the cache": cached,
+            }
+        )
     return StepBar(
         pool, "decode" if phase == "decode" else "prefill", f"{_name(pool)}{what}",
         tuple(s for s in segments if s.quantity.value > 0), whole, text, _roofs(slow),
@@ -240,6 +255,13 @@ def _roofline(computed: float, whole: float) -> str:
         return f"bound by arithmetic: {share} % of the weights' time is computing"
     share = grouped(round((1 - computed / whole) * 100, 1)) if whole else "100"
     return f"bound by memory: {share} % of the weights' time is reading"
+
+
+def _bound(parts: dict[str, float]) -> str:
+    """What takes most of a pass at an engine's pace."""
+    most = max(parts, key=lambda name: parts[name])
+    share = grouped(round(parts[most] / sum(parts.values()) * 100))
+    return f"most of it is {most}: {share} %"
 
 
 def _sent(exchanged: tuple[CollectiveCost, ...]) -> Iterator[Segment]:

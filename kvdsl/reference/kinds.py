@@ -19,6 +19,8 @@ from kvdsl.spec.deployment import (
     Transfer,
 )
 from kvdsl.spec.engine import Blocks, Engine, HeldBack, HybridCache, Limits, Overhead
+from kvdsl.spec.engine_pace import Band as PaceBand
+from kvdsl.spec.engine_pace import First, Launches, Older, Pace, Reached
 from kvdsl.spec.formats import Format, Recipe
 from kvdsl.spec.hardware import Cluster, Device, Domain, Fabric, Host, Link, Node, Rack, Tier
 from kvdsl.spec.layout import AttentionLayout, ExpertLayout, Layout, WidthLayout
@@ -142,6 +144,12 @@ KINDS: Mapping[str, tuple[str, tuple[Section, ...]]] = MappingProxyType(
                 Section("", Engine),
                 _section("`overhead`", Overhead),
                 _section("`limits`", Limits),
+                _section("`pace`", Pace),
+                _section("`pace launches`", Launches),
+                _section("`pace reached`", Reached),
+                _section("`pace first`", First),
+                _section("`pace tpot`, `pace ttft`", PaceBand),
+                _section("`pace older`", Older),
                 _section("`blocks`", Blocks),
                 _section("`hybrid_cache`", HybridCache),
                 _section("`held_back`", HeldBack),

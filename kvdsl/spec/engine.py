@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from kvdsl.spec.declaration import Block, Declaration
+from kvdsl.spec.engine_pace import Pace
 from kvdsl.spec.library import Library
 from kvdsl.spec.slots import (
     Bytes,
@@ -212,4 +213,7 @@ class Engine(Declaration):
     expert_hidden_pad: Positive = Field(default=1, description="and the width that it reads")
     overhead: Annotated[Overhead | None, Nested()] = Field(
         default=None, description="bytes a device"
+    )
+    pace: Annotated[Pace | None, Nested()] = Field(
+        default=None, description="fitted constants of time; without them `time = fitted` is ideal"
     )

@@ -1,0 +1,345 @@
+"""Decode and prefill at an engine's fitted pace: the values of a plan.
+
+Comes in: a placement, its ledgers, its capacity and the engine's constants. Goes out: load, decode
+and prefill in the shapes of `time = ideal`, and the values that are asked. A rate is turned into
+requests in flight by Little's law.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil
+
+from kvdsl import units
+from kvdsl.arithmetic import greater, over, rate, real
+from kvdsl.costs.decode import Decode, kinds_read, over_stages
+from kvdsl.costs.draft import Drafting, drafting
+from kvdsl.costs.load import Load, asked_requests, load
+from kvdsl.costs.memory import Ledger, leaf
+from kvdsl.costs.origins import fixed
+from kvdsl.costs.pace import Constants, constants
+from kvdsl.costs.passes import RankTime
+from kvdsl.costs.prefill import Prefill, prompt_terms
+from kvdsl.costs.steady import (
+    Arrival,
+    First,
+    Lengths,
+    Steady,
+    first,
+    high_end,
+    low_end,
+    positive,
+    prefilled,
+    steady,
+)
+from kvdsl.costs.step import RankPace, Setting, StagePace, setting
+from kvdsl.formulas import Term, formula, total
+from kvdsl.placement.placement import Placement
+from kvdsl.placement.subject import Subject
+from kvdsl.spec.engine_pace import Band
+from kvdsl.units import REQUEST_RATE, TIME, TOKEN_RATE
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """As an estimate has them; `values` are those that `decode` and `prefill` bring."""
+
+    load: Load | None
+    decode: Decode | None
+    prefill: Prefill | None
+    values: dict[str, Term]
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A placement made ready for any load: what a bulk evaluation shares over its rows."""
+
+    setting: Setting
+    constants: Constants
+    drafting: Drafting
+
+    def at(self, carried: Load, lengths: Lengths) -> Steady:
+        return steady(self.setting, self.constants, carried, lengths, self.drafting)
+
+    def first(self, found: Steady, carried: Load, lengths: Lengths, rate: Term | None) -> First:
+        """The time to the first token beside a steady state."""
+        own = prefilled(self.setting, self.constants, lengths, found)
+        return first(self.constants, lengths, own, self.arrival(found, carried, rate))
+
+    def arrival(self, found: Steady, carried: Load, rate: Term | None) -> Arrival:
+        replicas = self.setting.replicas
+        each = share_of.derive("requests in flight in a replica", whole=carried.served,
+                               parts=replicas)  # fmt: skip
+        return Arrival(found.stepped, found.tpot, each, carried.asked, carried.served,
+                       _arrivals(rate, replicas))  # fmt: skip
+
+
+def serving(placement: Placement, books: tuple[Ledger, ...], pace: Constants) -> Serving:
+    return Serving(setting(placement, books), pace, drafting(placement.subject))
+
+
+@formula("in all / replicas", units.NONE, "spread evenly")
+def share_of(whole: float, parts: int) -> float:
+    return real(whole) / real(parts)
+
+
+@formula("replicas x prompt / time of a prompt in a replica", TOKEN_RATE)
+def prefill_rate(replicas: int, new: float, one: float) -> float:
+    return rate(real(replicas) * real(new), one)
+
+
+def _arrivals(rate: Term | None, replicas: Term) -> Term | None:
+    if rate is None:
+        return None
+    shared = share_of.derive("arrivals at a replica", whole=rate, parts=replicas)
+    return replace(shared, dimension=REQUEST_RATE)
+
+
+def fitted(
+    placement: Placement, books: tuple[Ledger, ...], pace: Constants, capacity: Term
+) -> Fitted:
+    """The load, decode and prefill of a pool."""
+    made = serving(placement, books, pace)
+    subject = placement.subject
+    lengths = lengths_of(subject)
+    rate = _rate(subject)
+    if subject.pool.role == "prefill":
+        return _prefill_only(made, lengths, rate)
+    asked = (
+        asked_requests(subject)
+        if subject.workload.concurrency is not None
+        else _asked(subject, made, lengths, capacity, rate)
+    )
+    carried = load(subject, asked, capacity)
+    found = made.at(carried, lengths)
+    decode = _decode(placement, made, found, carried)
+    values = dict(decode.terms)
+    if subject.pool.role == "decode":
+        return Fitted(carried, decode, None, values)
+    token = made.first(found, carried, lengths, rate)
+    prefill = _prefill(made, lengths, token)
+    values.update(_prefill_values(made, prefill, of_context=subject.workload.context is not None))
+    return Fitted(carried, decode, prefill, values)
+
+
+def lengths_of(subject: Subject) -> Lengths:
+    new, found = prompt_terms(subject)
+    workload = subject.workload
+    if workload.classes:
+        mean = sum((Fraction(c.share) * (c.output or 0) for c in workload.classes.values()),
+                   start=Fraction(0))  # fmt: skip
+        output = Term("output", mean, units.TOKENS, note="the mean over classes")
+    elif workload.output is None:
+        output = fixed("output", 0, "the workload is a context", units.TOKENS)
+    else:
+        output = leaf(workload, "output", "output", workload.output, units.TOKENS)
+    return Lengths(new, found, output)
+
+
+def _rate(subject: Subject) -> Term | None:
+    """Arrivals at the pool, where the workload is a rate alone."""
+    workload = subject.workload
+    if workload.rate is None or workload.concurrency is not None:
+        return None
+    share = subject.pool.share
+    arrivals = leaf(workload, "rate", "arrivals", workload.rate, REQUEST_RATE)
+    if share is None or share == 1:
+        return arrivals
+    return Term("arrivals at the pool", Fraction(workload.rate) * share, REQUEST_RATE,
+                inputs=(arrivals,), note="the pool's share")  # fmt: skip
+
+
+def _prefill_only(made: Serving, lengths: Lengths, rate: Term | None) -> Fitted:
+    token = alone(made, lengths, rate)
+    prefill = _prefill(made, lengths, token)
+    return Fitted(None, None, prefill, _prefill_values(made, prefill, of_context=False))
+
+
+def alone(made: Serving, lengths: Lengths, rate: Term | None = None) -> First:
+    """The first token of a pool that prefills: no decode step is waited for, and a concurrency
+    says nothing of arrivals, so nothing queues."""
+    nothing = fixed("time of a step", 0.0, "nobody decodes here", TIME)
+    one = fixed("requests in flight", 1, "nothing says how many prompts arrive", units.REQUESTS)
+    met = Arrival(nothing, nothing, one, one, one, _arrivals(rate, made.setting.replicas))
+    own = prefilled(made.setting, made.constants, lengths)
+    return first(made.constants, lengths, own, met)
+
+
+@formula(
+    "clients x time of a prompt / replicas - output x time of a token - time to the first token",
+    TIME,
+    "a closed loop cannot turn faster than its slowest part: Denning and Buzen, 1978",
+)
+def loop_wait(
+    clients: float, one: float, replicas: int, output: float, tpot: float, ttft: float
+) -> float:
+    turn = real(output) * real(tpot) + real(ttft)
+    return greater(real(clients) * real(one) / real(replicas) - turn, 0.0)
+
+
+def beside(made: Serving, lengths: Lengths, clients: Term, tpot: Term) -> Term:
+    """The time to the first token of a pool that prefills for another: clients in closed loops,
+    each with one request in either pool."""
+    each = share_of.derive("requests in flight in a replica", whole=clients,
+                           parts=made.setting.replicas)  # fmt: skip
+    own = prefilled(made.setting, made.constants, lengths)
+    met = Arrival(tpot, tpot, each, clients, clients)
+    token = first(made.constants, lengths, own, met)
+    wait = loop_wait.derive(
+        "wait for the prefill pool",
+        clients=clients,
+        one=own.one,
+        replicas=made.setting.replicas,
+        output=lengths.output,
+        tpot=tpot,
+        ttft=token.ttft,
+    )
+    return total("time to the first token", [token.ttft, wait])
+
+
+def handed_on(
+    placement: Placement, books: tuple[Ledger, ...], clients: Term, tpot: Term
+) -> dict[str, Term]:
+    """The same for a pool of a plan, with its band; nothing where its times are ideal or requests
+    have no output."""
+    pace = constants(placement.subject)
+    lengths = lengths_of(placement.subject)
+    if pace is None or not positive(lengths.output):
+        return {}
+    ttft = beside(serving(placement, books, pace), lengths, clients, tpot)
+    return {"prefill.ttft": ttft, **_banded("prefill.ttft", ttft, pace.ttft)}
+
+
+# --- a rate as requests in flight ----------------------------------------------------------------
+
+
+def _asked(
+    subject: Subject, made: Serving, lengths: Lengths, capacity: Term, rate: Term | None
+) -> Term:
+    """Requests in flight that a rate means: the fewest that serve it, or, where even a full cache
+    cannot, what it asks then."""
+    limit = max(1, int(real(capacity.value)))
+    arriving = float(rate.value) if rate is not None else 0.0
+
+    def needed(count: int) -> int:
+        asked = Term("requests in flight", count, units.REQUESTS)
+        carried = load(subject, asked, capacity)
+        found = made.at(carried, lengths)
+        token = made.first(found, carried, lengths, rate)
+        wait = float(token.ttft.value)
+        wait = wait if wait != float("inf") else 0.0
+        return ceil(arriving * (wait + real(lengths.output.value) * float(found.tpot.value)))
+
+    count = fewest(limit, needed)
+    return Term("requests in flight", count, units.REQUESTS, inputs=(rate,) if rate else (),
+                note="solved from the rate by Little's law")  # fmt: skip
+
+
+def fewest(limit: int, needed: Callable[[int], int]) -> int:
+    """The least count that is at least what it needs; what the limit needs, where none is."""
+    low, high = 0, 1
+    while high < limit and high < needed(high):
+        low, high = high, min(high * 2, limit)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if middle >= needed(middle) else (middle, high)
+    return max(high, needed(high)) if high == limit else high
+
+
+# --- as a plan shows it --------------------------------------------------------------------------
+
+
+def _rank_time(rank: RankPace) -> RankTime:
+    return RankTime(
+        rank.inventory.book,
+        tuple((m.module, m.read) for m in rank.modules),
+        tuple((m.module, m.computed) for m in rank.modules),
+        rank.cache_read,
+        rank.attention,
+        tuple((m.module, m.time) for m in rank.modules),
+        rank.kv,
+        rank.launches,
+    )
+
+
+def _times(stages: tuple[StagePace, ...]) -> tuple[RankTime, ...]:
+    return tuple(_rank_time(rank) for stage in stages for rank in stage.ranks)
+
+
+def _decode(placement: Placement, made: Serving, found: Steady, carried: Load) -> Decode:
+    times = _times(found.step)
+    terms = {
+        "decode.tpot": found.tpot,
+        "decode.kv_read": over_stages(placement, times, "cache read", lambda t: t.cache_read),
+        "decode.kv_read_mean": _mean_read(placement, times, carried),
+        "decode.weight_read": over_stages(
+            placement, times, "weights read", lambda t: t.weight_read
+        ),
+        "decode.collectives": total("collectives", [s.collectives for s in found.step]),
+        "decode.launches": over_stages(placement, times, "launches", lambda t: t.launches),
+        "decode.prompts": found.prompts,
+        "decode.throughput": found.throughput,
+        **kinds_read(placement, times),
+        **_banded("decode.tpot", found.tpot, made.constants.tpot),
+    }
+    exchanges = tuple(cost for stage in found.step for cost in stage.exchanges)
+    return Decode(times, exchanges, terms)
+
+
+def _mean_read(placement: Placement, times: tuple[RankTime, ...], carried: Load) -> Term:
+    """The cache read of a rank that has the mean number of requests."""
+    read = over_stages(placement, times, "cache read", lambda t: t.cache_read)
+    busiest = Fraction(carried.busiest.value)
+    part = over(carried.mean.value, busiest) if busiest else Fraction(1)
+    share = Term("mean over busiest", part, inputs=(carried.mean, carried.busiest))
+    return scaled.derive("cache read, mean over ranks", time=read, share=share)
+
+
+@formula("time x requests of the mean rank / of the busiest", TIME)
+def scaled(time: float, share: float) -> float:
+    return real(time) * real(share)
+
+
+def _prefill(made: Serving, lengths: Lengths, token: First) -> Prefill:
+    return Prefill(
+        _times(token.stages),
+        tuple(cost for stage in token.stages for cost in stage.exchanges),
+        token.service,
+        # What a prompt keeps a server busy for, with its DP ranks as servers.
+        kept_busy.derive("prefill in the slowest stage", one=token.one, ranks=made.setting.ranks),
+        token.ttft,
+        prefill_rate.derive(
+            "prefill throughput", replicas=made.setting.replicas, new=lengths.new, one=token.one
+        ),
+    )
+
+
+@formula("time of a prompt in a replica x DP ranks", TIME)
+def kept_busy(one: float, ranks: int) -> float:
+    return real(one) * real(ranks)
+
+
+def _prefill_values(made: Serving, found: Prefill, *, of_context: bool) -> dict[str, Term]:
+    values = {"prefill.throughput": found.throughput}
+    ttft = found.service.named("time to the first token") if of_context else found.ttft
+    if not found.saturated:
+        values["prefill.ttft"] = ttft
+        values.update(_banded("prefill.ttft", ttft, made.constants.ttft))
+    return values
+
+
+def _banded(name: str, term: Term, band: Band | None) -> dict[str, Term]:
+    """The ends of the wide band: nine of ten measurements lie between them."""
+    if band is None:
+        return {}
+    origin = band.origin("wide")
+    wide = Term(
+        "wide band", band.wide, basis="catalog" if origin and origin.source else "spec",
+        span=origin.span if origin else None, source=origin.source if origin else None,
+    )  # fmt: skip
+    return {
+        f"{name}_low": low_end.derive(f"{term.label}, low end", time=term, band=wide),
+        f"{name}_high": high_end.derive(f"{term.label}, high end", time=term, band=wide),
+    }

@@ -1,0 +1,320 @@
+"""Inventory: what a rank reads and computes in a pass, before any time is put to it.
+
+Comes in: a placement and a ledger. Goes out: for each kind of weights the bytes, the work of a
+token and the arithmetic; for each part of the cache the bytes and work of a token read; and how
+many layers of each kind there are. Exact terms; nothing here depends on the load, so that one
+inventory serves any number of loads. Not its job: times (step) or exchanges (collectives).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from kvdsl import units
+from kvdsl.costs import cache
+from kvdsl.costs.memory import Ledger, leaf
+from kvdsl.costs.origins import of_layout, of_model
+from kvdsl.costs.passes import peak_of, tokens_met
+from kvdsl.costs.weights import format_of
+from kvdsl.formulas import Term, total
+from kvdsl.placement.placement import Placement, Stage
+from kvdsl.placement.shares import CacheShard
+from kvdsl.placement.subject import Subject
+from kvdsl.placement.tensors import active
+from kvdsl.spec.formats import Format
+from kvdsl.spec.hardware import Device
+from kvdsl.spec.model import Gqa, Indexer, Mla, Moe
+from kvdsl.units import BYTES, WORK, tidy
+
+KINDS = {
+    "attention": "attention",
+    "state_mixer": "attention",
+    "indexer": "attention",
+    "ffn": "dense",
+    "shared_experts": "dense",
+    "router": "dense",
+    "norms": "dense",
+    "routed_experts": "experts",
+    "head": "head",
+}
+"""Modules whose weights a pass reads, by kind; rows of an embedding are looked up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Products of one arithmetic: work of a token of a DP rank, and the device's peak."""
+
+    row: str
+    work: Term
+    peak: Term | None
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Weights of one kind on a rank. Of experts, `experts` are all of a layer and `active` those
+    that a token visits; `ranks` DP ranks bring their tokens to them. `emulated`: stored narrower
+    than they are multiplied."""
+
+    kind: str
+    label: str
+    size: Term
+    products: tuple[Product, ...]
+    row: str
+    emulated: bool
+    experts: Term | None = None
+    active: Term | None = None
+    ranks: Term | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRead:
+    """A part of the cache on a rank: bytes of a token over its layers, and work of a pair of query
+    and key, in decode and in prefill. `limit` bounds the tokens that a query reads; of `every`
+    tokens one entry is kept. A `state` has bytes once a request, read and written."""
+
+    label: str
+    size: Term
+    decode_work: Term
+    prefill_work: Term
+    limit: Term | None
+    every: int
+    state: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """`layers` are those of the stage; `sparse`, `latent`, `mixers` and `indexers` those with
+    routed experts, with MLA, with a state of fixed size, and with an indexer; `unfused` those whose
+    experts no single kernel multiplies in four bits."""
+
+    stage: Stage
+    book: Ledger
+    bandwidth: Term
+    peak: Term | None
+    weights: tuple[Weights, ...]
+    reads: tuple[CacheRead, ...]
+    layers: Term
+    sparse: Term
+    unfused: Term
+    latent: Term
+    mixers: Term
+    indexers: Term
+
+    @property
+    def device(self) -> Device:
+        return self.book.rank.device
+
+
+def inventories(placement: Placement, books: tuple[Ledger, ...]) -> tuple[Inventory, ...]:
+    """One for each rank class."""
+    stages = {stage.number: stage for stage in placement.stages}
+    return tuple(inventory(placement, stages[book.rank.stage], book) for book in books)
+
+
+def inventory(placement: Placement, stage: Stage, book: Ledger) -> Inventory:
+    """What a rank of the stage reads and computes."""
+    subject, device = placement.subject, book.rank.device
+    model = subject.model
+
+    def layers(label: str, *kinds: type) -> Term:
+        count = sum(n for name, n in _part_layers(stage).items()
+                    if isinstance(model.parts[name], kinds))  # fmt: skip
+        return of_model(model, label, count)
+
+    weights = tuple(_weights(placement, stage, book))
+    sparse = layers("layers with routed experts", Moe)
+    mixing = sum(s.layers for s in stage.cache if s.part.state)
+    indexed = sum(s.layers for s in stage.cache if s.part.form == "indexer")
+    return Inventory(
+        stage,
+        book,
+        leaf(device, "bandwidth", f"memory bandwidth of {device.title}", device.bandwidth,
+             units.BYTE_RATE),
+        peak_of(device, subject.activations),
+        weights,
+        tuple(_reads(subject, stage)),
+        of_layout(subject, "layers in the stage", stage.layers),
+        sparse,
+        _unfused(sparse, weights),
+        layers("layers with a latent", Mla),
+        of_model(model, "layers with a state", mixing),
+        of_model(model, "layers with an indexer", indexed),
+    )  # fmt: skip
+
+
+def _unfused(sparse: Term, weights: tuple[Weights, ...]) -> Term:
+    fused = any(w.kind == "experts" and w.row.endswith("4") and not w.emulated for w in weights)
+    return Term("layers with unfused experts", 0 if fused else sparse.value, inputs=(sparse,),
+                note="experts multiplied in four bits" if fused else "all of them")  # fmt: skip
+
+
+def _part_layers(stage: Stage) -> dict[str, int]:
+    """How many layers of a stage have each part that has weights."""
+    found: dict[tuple[str, str, int, int, int], int] = {}
+    for shard in stage.shards:
+        tensor = shard.tensor
+        if tensor.part and tensor.place == "layer":
+            key = (tensor.part, tensor.name, tensor.rows, tensor.columns, tensor.count)
+            found[key] = found.get(key, 0) + shard.layers
+    parts: dict[str, int] = {}
+    for (part, *_), count in found.items():
+        parts[part] = max(parts.get(part, 0), count)
+    return parts
+
+
+# --- weights -------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Pile:
+    """Work of a kind's tensors by arithmetic, while they are added up."""
+
+    modules: list[str]
+    works: dict[str, Fraction]
+    forms: dict[str, Format]
+    part: str = ""
+
+
+def _weights(placement: Placement, stage: Stage, book: Ledger) -> list[Weights]:
+    subject, device = placement.subject, book.rank.device
+    sizes = dict(book.modules)
+    piles: dict[str, _Pile] = {}
+    for shard in stage.shards:
+        tensor = shard.tensor
+        kind = KINDS.get(tensor.module)
+        if kind is None:
+            continue
+        pile = piles.setdefault(kind, _Pile([], {}, {}))
+        if tensor.module not in pile.modules:
+            pile.modules.append(tensor.module)
+        if tensor.module == "routed_experts":
+            pile.part = tensor.part
+        if tensor.rows == 1:
+            continue
+        form = format_of(subject, tensor)
+        whole = Fraction(active(subject.model, tensor)) * shard.layers / tensor.layers
+        met = 2 * whole * shard.held * tokens_met(placement, tensor.module)
+        pile.works[form.title] = pile.works.get(form.title, Fraction(0)) + met
+        pile.forms[form.title] = form
+    found = []
+    for kind, pile in piles.items():
+        here = [sizes[m] for m in pile.modules if m in sizes]
+        if here and pile.works:
+            size = total(f"{kind} on a rank", here) if len(here) > 1 else here[0]
+            found.append(_of_kind(placement, kind, pile, size, device))
+    return found
+
+
+def _of_kind(placement: Placement, kind: str, pile: _Pile, size: Term, device: Device) -> Weights:
+    subject = placement.subject
+    products, emulated, widest = [], False, ("", Fraction(0))
+    for title, work in pile.works.items():
+        form = pile.forms[title]
+        peak = peak_of(device, form)
+        row = row_of(device, form)
+        label = f"work of a token in {kind}, {title.rpartition('.')[2]}"
+        products.append(Product(row, of_model(subject.model, label, tidy(work), WORK), peak))
+        if work > widest[1]:
+            widest, emulated = (row, work), narrower(form, row)
+    part = subject.model.parts.get(pile.part)
+    if kind != "experts" or not isinstance(part, Moe):
+        return Weights(kind, kind, size, tuple(products), widest[0], emulated)
+    return Weights(
+        kind,
+        "routed experts",
+        size,
+        tuple(products),
+        widest[0],
+        emulated,
+        of_model(subject.model, "experts of a layer", part.experts),
+        of_model(subject.model, "experts that a token visits", part.active),
+        of_layout(subject, "DP ranks that bring tokens", placement.degrees.attention.dp),
+    )
+
+
+def row_of(device: Device, form: Format) -> str:
+    """The row of the device's compute in which a format is multiplied: its own, else bf16."""
+    word = form.arithmetic
+    if word in device.compute:
+        return word
+    return next((other for other in ("bf16", "fp16", "fp32") if other in device.compute), word)
+
+
+def narrower(form: Format, row: str) -> bool:
+    """Whether values are stored in fewer bits than they are multiplied in."""
+    digits = "".join(c for c in row if c.isdigit())
+    if form.bits is None or not digits:
+        return False
+    return form.bits * 8 < int(digits)
+
+
+# --- cache ---------------------------------------------------------------------------------------
+
+
+def _reads(subject: Subject, stage: Stage) -> Iterator[CacheRead]:
+    """One for each part, however many runs of layers it has."""
+    runs: dict[tuple[str, Fraction], list[CacheShard]] = {}
+    for share in stage.cache:
+        runs.setdefault((share.part.name, cache.rank_record(share)), []).append(share)
+    for shares in runs.values():
+        yield _read(subject, shares)
+
+
+def _read(subject: Subject, shares: list[CacheShard]) -> CacheRead:
+    model, part = subject.model, shares[0].part
+    layers = sum(share.layers for share in shares)
+    size = Term(
+        f"{part.name}, bytes of a token on a rank",
+        tidy(cache.rank_record(shares[0]) * layers),
+        BYTES,
+        inputs=() if part.state else tuple(cache.shard_term(subject, s) for s in shares),
+        note="over the layers of the stage",
+    )
+    spec = model.parts.get(part.name.removesuffix(" compressed"))
+    decode, prefill = _pair_work(subject, shares[0], layers)
+    limit: Term | None = None
+    if part.growth == "window":
+        limit = of_model(model, "window", part.limit, units.TOKENS)
+    elif part.growth == "request":
+        limit = of_model(model, "entries of a request", part.limit, units.TOKENS)
+    elif isinstance(spec, Gqa | Mla) and spec.indexer is not None:
+        top = _top(subject)
+        limit = of_model(model, "entries selected", top, units.TOKENS) if top else None
+    return CacheRead(part.name, size, decode, prefill, limit, part.every, part.state)
+
+
+def _top(subject: Subject) -> int:
+    """Tokens that an indexer selects; layers that share a choice have that of an earlier one."""
+    tops = [
+        part.indexer.top
+        for part in subject.model.parts.values()
+        if isinstance(part, Gqa | Mla) and isinstance(part.indexer, Indexer)
+    ]
+    return max(tops, default=0)
+
+
+def _pair_work(subject: Subject, share: CacheShard, layers: int) -> tuple[Term, Term]:
+    """Work of one pair of query and key over the layers of a part on a rank: a score and its use,
+    a multiply and an add each, of the heads there."""
+    model, attention = subject.model, subject.degrees.attention
+    spec = model.parts.get(share.part.name.removesuffix(" index").removesuffix(" compressed"))
+    decode = prefill = Fraction(0)
+    if share.part.form == "indexer" and isinstance(spec, Gqa | Mla):
+        index = spec.indexer
+        if isinstance(index, Indexer):
+            decode = prefill = Fraction(2 * index.heads * index.key_dim)
+    elif isinstance(spec, Gqa | Mla):
+        heads = max(Fraction(1), Fraction(spec.query_heads, attention.tp))
+        if isinstance(spec, Gqa):
+            decode = prefill = 2 * heads * (spec.head_dim + spec.value_width)
+        else:
+            decode = 2 * heads * (2 * spec.kv_rank + spec.rope_dim)
+            prefill = 2 * heads * (spec.nope_dim + spec.rope_dim + spec.value_dim)
+    ways = share.tokens.size
+    label = f"work of a pair in {share.part.name}"
+    return (
+        of_model(model, label, tidy(decode * layers / ways), WORK),
+        of_model(model, label, tidy(prefill * layers / ways), WORK),
+    )

@@ -1,0 +1,338 @@
+"""The steady state: steps of decode and of prefill on the same ranks, under a load.
+
+Comes in: a placement, its inventories, an engine's constants and a load: numbers, or numpy arrays
+over many loads, lengths too. Goes out: the time of a token and to the first token with their parts,
+and the throughput. In aggregated serving each rank prefills others' prompts between its decode
+steps, and a token waits for its share of that. Lengths are means; clients are closed loops, or
+arrivals a Poisson stream where a rate is given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from kvdsl import units
+from kvdsl.arithmetic import greater, rate, real, smaller, where
+from kvdsl.costs.draft import Drafting
+from kvdsl.costs.load import Load
+from kvdsl.costs.origins import fixed
+from kvdsl.costs.pace import Constants
+from kvdsl.costs.step import FITTED, Passed, Setting, StagePace, paced
+from kvdsl.formulas import Term, formula, greatest, total
+from kvdsl.units import TIME, TOKEN_RATE, TOKENS
+
+_CLOSED = "closed loops of clients stay bunched: the wait grows slower than their number"
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Of a request, means: `new` prompt tokens to compute, `found` ones in a cache, `output`.
+    Without an output there is no steady state of both, and nobody waits for prompts."""
+
+    new: Term
+    found: Term
+    output: Term
+
+
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """`step` and `chunk` are the passes by stage, `stepped` the time of a step; `chunk` of
+    `tokens` on a DP rank is None where nobody prefills."""
+
+    step: tuple[StagePace, ...]
+    chunk: tuple[StagePace, ...] | None
+    tokens: Term | None
+    stepped: Term
+    prompts: Term
+    tpot: Term
+    throughput: Term
+
+
+@formula("requests a DP rank x tokens a request", TOKENS)
+def step_tokens(requests: float, each: float) -> float:
+    return real(requests) * real(each)
+
+
+@formula(
+    "the least of step limit and the greatest of a prompt and the prompts of a step",
+    TOKENS,
+    "a prompt is prefilled alone or with others, in chunks where it is longer than a step",
+)
+def chunk_tokens(limit: float, ranks: int, new: float, requests: float, output: float) -> float:
+    arriving = real(requests) * real(new) / real(output)
+    return smaller(real(limit), greater(real(new) / real(ranks), arriving))
+
+
+@formula("tokens x a request / prompt, at least 1", TOKENS, "the last of each prompt is scored")
+def prompt_ends(tokens: float, new: float) -> float:
+    return greater(real(tokens) / real(new), 1.0)
+
+
+@formula("found + new / 2", TOKENS, "the mean over a prompt's tokens")
+def keys_met(found: float, new: float) -> float:
+    return real(found) + real(new) / 2
+
+
+@formula(
+    "share waited for x requests x prompt / output / tokens of a chunk x time of a chunk",
+    TIME,
+    FITTED,
+)
+def prompts_share(
+    waited: float, requests: float, new: float, output: float, tokens: float, chunk: float
+) -> float:
+    return real(waited) * real(requests) * real(new) / real(output) / real(tokens) * real(chunk)
+
+
+@formula(
+    "the longer of all stages once and the slowest as often as there are micro-batches",
+    TIME,
+    "a stage that is slower than the others sets the round's time: Huang et al., arXiv 1811.06965",
+)
+def pipelined(through: float, slowest: float, micro_batches: int) -> float:
+    return greater(real(through), real(micro_batches) * real(slowest))
+
+
+@formula("time of a step / tokens that it yields + prompts of others", TIME)
+def token_time(step: float, yielded: float, prompts: float) -> float:
+    return real(step) / real(yielded) + real(prompts)
+
+
+@formula("requests in flight / time of a token", TOKEN_RATE, "Little's law on tokens")
+def token_throughput(requests: float, tpot: float) -> float:
+    return rate(requests, tpot)
+
+
+def steady(
+    setting: Setting,
+    constants: Constants,
+    load: Load,
+    lengths: Lengths,
+    drafting: Drafting,
+) -> Steady:
+    """The steady state of a load."""
+    step = paced(setting, constants, _decoding(load, drafting))
+    through = total("all stages", [stage.time for stage in step])
+    verified = through
+    if len(step) > 1:
+        verified = pipelined.derive(
+            "time of a step",
+            through=through,
+            slowest=greatest("slowest stage", [stage.time for stage in step]),
+            micro_batches=load.micro_batches,
+        )
+    stepped = drafting.step(verified)
+    prompts, chunk, tokens = _no_prompts(), None, None
+    if setting.role == "both" and positive(lengths.output):
+        tokens = chunk_of(setting, constants, load, lengths)
+        chunk, prompts = _prompts(setting, constants, load, lengths, tokens)
+    tpot = token_time.derive(
+        "time of a token", step=stepped, yielded=drafting.yielded, prompts=prompts
+    )
+    flow = token_throughput.derive("decode throughput", requests=load.served, tpot=tpot)
+    return Steady(step, chunk, tokens, stepped, prompts, tpot, flow)
+
+
+def positive(term: Term) -> bool:
+    least = smaller(term.value, float("inf"))
+    return bool(least > 0) if isinstance(least, int | Fraction | float) else bool(least.min() > 0)
+
+
+def _no_prompts() -> Term:
+    return fixed("prompts of others", 0.0, "nobody prefills here", TIME)
+
+
+def _decoding(load: Load, drafting: Drafting) -> Passed:
+    tokens = step_tokens.derive("tokens of a DP rank", requests=load.batch, each=drafting.verified)
+    return Passed("decode step", tokens, tokens, load.batch, load.context, load.context)
+
+
+def prefilling(tokens: Term, lengths: Lengths, requests: Term, what: str) -> Passed:
+    """A prefill of so many tokens on each DP rank."""
+    return Passed(
+        what,
+        tokens,
+        prompt_ends.derive("tokens that the head scores", tokens=tokens, new=lengths.new),
+        requests,
+        lengths.found,
+        keys_met.derive("keys that a token meets", found=lengths.found, new=lengths.new),
+        prefill=True,
+    )
+
+
+def chunk_of(setting: Setting, constants: Constants, load: Load, lengths: Lengths) -> Term:
+    """Prompt tokens of a DP rank in one step."""
+    return chunk_tokens.derive(
+        "prompt tokens of a DP rank in a step",
+        limit=constants.chunk,
+        ranks=setting.ranks,
+        new=lengths.new,
+        requests=load.busiest,
+        output=lengths.output,
+    )
+
+
+def _prompts(
+    setting: Setting,
+    constants: Constants,
+    load: Load,
+    lengths: Lengths,
+    tokens: Term,
+) -> tuple[tuple[StagePace, ...], Term]:
+    """A chunk of others' prompts, and what a token waits for it."""
+    one = fixed("requests", 1, "a prompt at a time", units.REQUESTS)
+    chunk = paced(setting, constants, prefilling(tokens, lengths, one, "prefill chunk"))
+    slowest = greatest("prefill chunk", [stage.time for stage in chunk])
+    share = prompts_share.derive(
+        "prompts of others",
+        waited=constants.prompts,
+        requests=load.busiest,
+        new=lengths.new,
+        output=lengths.output,
+        tokens=tokens,
+        chunk=slowest,
+    )
+    return chunk, share
+
+
+# --- the first token -----------------------------------------------------------------------------
+
+
+@formula("prompt / tokens of a chunk x time of a chunk / DP ranks", TIME, "prompts one by one")
+def prompt_time(new: float, tokens: float, chunk: float, ranks: int) -> float:
+    return real(new) / real(tokens) * real(chunk) / real(ranks)
+
+
+@formula("steps x time of a step", TIME, FITTED)
+def steps_met(steps: float, step: float) -> float:
+    return real(steps) * real(step)
+
+
+@formula("own x prefill of the prompt", TIME, FITTED)
+def own_prefill(own: float, prefill: float) -> float:
+    return real(own) * real(prefill)
+
+
+@formula("queue x (in flight - 1)^crowd x (1024 / output)^length x prefill of one", TIME, _CLOSED)
+def crowd_wait(
+    queue: float, in_flight: float, crowd: float, output: float, length: float, one: float
+) -> float:
+    # No wait grows faster than what is waited for.
+    ahead = greater(real(in_flight) - 1, 0.0) ** smaller(real(crowd), 1.0)
+    shorter = (1024 / real(output)) ** smaller(real(length), 1.0)
+    return real(queue) * ahead * shorter * real(one)
+
+
+@formula(
+    "full x (asked / served - 1) x output x time of a token", TIME, "waits for a place in the cache"
+)
+def place_wait(full: float, asked: float, served: float, output: float, tpot: float) -> float:
+    over_full = greater(rate(asked, served, 1.0) - 1, 0.0)
+    return real(full) * over_full * real(output) * real(tpot)
+
+
+@formula("R D^2 / (2 (1 - R D))", TIME, "M/D/1 as Zhong et al., DistServe, arXiv 2401.09670")
+def queue_wait(arrivals: float, one: float) -> float:
+    busy = real(arrivals) * real(one)
+    waited = real(arrivals) * real(one) ** 2 / (2 * where(busy < 1, 1 - busy, 1))
+    return where(busy < 1, waited, float("inf"))
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """`service` is the pass of one prompt on each DP rank, `one` the time that a prompt keeps a
+    replica busy, `stages` its passes."""
+
+    stages: tuple[StagePace, ...]
+    service: Term
+    one: Term
+    ttft: Term
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """What a first token meets: a decode step, requests in flight in a replica, or a rate there."""
+
+    step: Term
+    tpot: Term
+    in_flight: Term
+    asked: Term
+    served: Term
+    rate: Term | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """A request's own prefill: its passes, their time, and how long it keeps a replica busy."""
+
+    stages: tuple[StagePace, ...]
+    service: Term
+    one: Term
+
+
+def prefilled(
+    setting: Setting, constants: Constants, lengths: Lengths, beside: Steady | None = None
+) -> Own:
+    """The prefill of one prompt on each DP rank; `beside` a steady state, prompts share chunks."""
+    one_request = fixed("requests", 1, "one prompt on each DP rank", units.REQUESTS)
+    own = paced(setting, constants, prefilling(lengths.new, lengths, one_request, "prefill"))
+    stages, tokens = own, lengths.new
+    if beside is not None and beside.chunk is not None and beside.tokens is not None:
+        stages, tokens = beside.chunk, beside.tokens
+    one = prompt_time.derive(
+        "time of a prompt in a replica",
+        new=lengths.new,
+        tokens=tokens,
+        chunk=greatest("prefill in the slowest stage", [stage.time for stage in stages]),
+        ranks=setting.ranks,
+    )
+    return Own(own, total("prefill of a prompt", [stage.time for stage in own]), one)
+
+
+def first(constants: Constants, lengths: Lengths, own: Own, met: Arrival) -> First:
+    """The time to the first token."""
+    parts = [
+        constants.entry,
+        steps_met.derive("decode steps met", steps=constants.steps, step=met.step),
+        own_prefill.derive("own prefill", own=constants.own, prefill=own.service),
+        *_waits(constants, lengths, own.one, met),
+    ]
+    ttft = total("time to the first token", parts)
+    return First(own.stages, own.service, own.one, ttft)
+
+
+def _waits(constants: Constants, lengths: Lengths, one: Term, met: Arrival) -> list[Term]:
+    """Waiting for the prompts ahead and for a place."""
+    if met.rate is not None:
+        return [queue_wait.derive("wait before prefill", arrivals=met.rate, one=one)]
+    if not positive(lengths.output):
+        return []
+    crowd = crowd_wait.derive(
+        "wait before prefill",
+        queue=constants.queue,
+        in_flight=met.in_flight,
+        crowd=constants.crowd,
+        output=lengths.output,
+        length=constants.length,
+        one=one,
+    )
+    place = place_wait.derive(
+        "wait for a place",
+        full=constants.full,
+        asked=met.asked,
+        served=met.served,
+        output=lengths.output,
+        tpot=met.tpot,
+    )
+    return [crowd, place]
+
+
+@formula("time / (1 + band)", TIME, "measurements of the fit")
+def low_end(time: float, band: float) -> float:
+    return real(time) / (1 + real(band))
+
+
+@formula("time x (1 + band)", TIME, "measurements of the fit")
+def high_end(time: float, band: float) -> float:
+    return real(time) * (1 + real(band))

@@ -1,0 +1,323 @@
+"""A step at its fitted pace: what a rank's inventory takes, for one load or an array of loads.
+
+Comes in: inventories, an engine's constants, and what a pass carries. Goes out: for each stage the
+time of weights, cache, launches and collectives as terms. Reading and computing overlap inside a
+module; modules, collectives and launches follow one another. Weights of experts are read as far as
+tokens hit them. Each value may be a number or a numpy array over loads.
+Leaves out: skew of the routing, tails of kernels, contention with the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kvdsl.arithmetic import at_least, real, smaller
+from kvdsl.costs import collectives
+from kvdsl.costs.collectives import CollectiveCost
+from kvdsl.costs.inventory import CacheRead, Inventory, Weights, inventories
+from kvdsl.costs.memory import Ledger
+from kvdsl.costs.origins import fixed, of_layout
+from kvdsl.costs.pace import Constants
+from kvdsl.formulas import Term, assumed, formula, greatest, total
+from kvdsl.placement.placement import Placement
+from kvdsl.units import BYTES, NONE, TIME, TOKENS, WORK
+
+FITTED = "a roofline with the share that kernels reach; fitted over serving measurements"
+SHARPNESS = 4
+"""How sharply the slower of reading and computing hides the other: 2 to 8 fit alike."""
+
+
+@formula("bytes / (bandwidth x share reached)", TIME, FITTED)
+def read_time(size: float, bandwidth: float, reached: float) -> float:
+    return real(size) / (real(bandwidth) * real(reached))
+
+
+@formula("work / (peak x share reached)", TIME, FITTED)
+def product_time(work: float, peak: float, reached: float) -> float:
+    return real(work) / (real(peak) * real(reached))
+
+
+@formula("(reading^4 + computing^4)^(1/4)", TIME, "the longer of the two, rounded where they meet")
+def longer(reading: float, computing: float) -> float:
+    return (real(reading) ** SHARPNESS + real(computing) ** SHARPNESS) ** (1 / SHARPNESS)
+
+
+@formula("1 - (1 - active / experts)^tokens", NONE, "experts that tokens hit if each draws alike")
+def share_hit(active: int, experts: int, tokens: float) -> float:
+    return 1 - at_least(1 - real(active) / real(experts), 0) ** real(tokens)
+
+
+@formula("bytes on the rank x share hit", BYTES)
+def bytes_hit(size: float, hit: float) -> float:
+    return real(size) * real(hit)
+
+
+@formula("work of a token x tokens", WORK)
+def work_of(each: float, tokens: float) -> float:
+    return real(each) * real(tokens)
+
+
+@formula("share of the peak x share of that in grouped products", NONE)
+def grouped_share(products: float, grouped: float) -> float:
+    return real(products) * real(grouped)
+
+
+@formula("tokens x DP ranks", TOKENS)
+def gathered(tokens: float, ranks: int) -> float:
+    return real(tokens) * real(ranks)
+
+
+@formula("requests x bytes of an entry x the lesser of context / entry's tokens and limit", BYTES)
+def cache_bytes(requests: float, size: float, context: float, every: int, limit: float) -> float:
+    return real(requests) * real(size) * smaller(real(context) / real(every), real(limit))
+
+
+@formula("2 x requests x bytes of the state", BYTES, "read and written")
+def state_bytes(requests: float, size: float) -> float:
+    return 2 * real(requests) * real(size)
+
+
+@formula("queries x work of a pair x the lesser of keys / entry's tokens and limit", WORK)
+def pair_work(queries: float, each: float, keys: float, every: int, limit: float) -> float:
+    return real(queries) * real(each) * smaller(real(keys) / real(every), real(limit))
+
+
+@formula("layers x launches of one x age x factor", TIME, FITTED)
+def launch_time(layers: int, each: float, age: float, factor: float) -> float:
+    return real(layers) * real(each) * real(age) * real(factor)
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What a pass carries on a DP rank. `tokens` are new ones, `sampled` those that the head
+    scores, `requests` those whose cache is read, `context` the tokens read of each, `keys` the
+    mean number that a new token meets. `prefill`: no graph is replayed, latents are expanded."""
+
+    what: str
+    tokens: Term
+    sampled: Term
+    requests: Term
+    context: Term
+    keys: Term
+    prefill: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleTime:
+    """One kind of weights in a pass."""
+
+    module: str
+    read: Term
+    computed: Term
+    time: Term
+
+
+@dataclass(frozen=True, slots=True)
+class RankPace:
+    """One rank class in a pass."""
+
+    inventory: Inventory
+    modules: tuple[ModuleTime, ...]
+    cache_read: Term
+    attention: Term
+    kv: Term
+    launches: Term
+
+    @property
+    def time(self) -> Term:
+        parts = [*(m.time for m in self.modules), self.kv, self.launches]
+        return total("time of the rank", parts)
+
+
+@dataclass(frozen=True, slots=True)
+class StagePace:
+    """One stage in a pass: its rank classes, its collectives, and the time of the slowest."""
+
+    number: int
+    ranks: tuple[RankPace, ...]
+    exchanges: tuple[CollectiveCost, ...]
+    collectives: Term
+    time: Term
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The collectives of a stage in a pass, and their time in all."""
+
+    stage: int
+    costs: tuple[CollectiveCost, ...]
+    time: Term
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What serves: a replica's rank classes by stage, its DP ranks, the replicas, the role of the
+    pool, and what its collectives take in a pass."""
+
+    stocks: tuple[Inventory, ...]
+    stages: tuple[int, ...]
+    role: str
+    ranks: Term
+    replicas: Term
+    sent: Callable[[Passed], tuple[Sent, ...]]
+
+
+def setting(placement: Placement, books: tuple[Ledger, ...]) -> Setting:
+    """A placement as what serves."""
+    subject, degrees = placement.subject, placement.degrees
+    stages = tuple(stage.number for stage in placement.stages)
+
+    def sent(passed: Passed) -> tuple[Sent, ...]:
+        costs = collectives.costs(placement, passed.tokens, passed.sampled, passed.what)
+        found = []
+        for number in stages:
+            here = tuple(cost for cost in costs if cost.exchange.stage == number)
+            time = fixed("collectives", 0.0, "no group has two ranks", TIME)
+            if here:
+                time = total("collectives", [cost.all for cost in here])
+            found.append(Sent(number, here, time))
+        return tuple(found)
+
+    return Setting(
+        inventories(placement, books),
+        stages,
+        subject.pool.role,
+        of_layout(subject, "DP ranks", degrees.attention.dp),
+        of_layout(subject, "replicas", degrees.replicas),
+        sent,
+    )
+
+
+def paced(setting: Setting, constants: Constants, passed: Passed) -> tuple[StagePace, ...]:
+    """Every stage of a pass."""
+    found = []
+    for sent in setting.sent(passed):
+        ranks = tuple(
+            rank_pace(stock, constants, passed)
+            for stock in setting.stocks
+            if stock.stage.number == sent.stage
+        )
+        slowest = greatest("slowest rank", [rank.time for rank in ranks])
+        time = total(f"{passed.what} in stage {sent.stage}", [slowest, sent.time])
+        found.append(StagePace(sent.stage, ranks, sent.costs, sent.time, time))
+    return tuple(found)
+
+
+def rank_pace(stock: Inventory, constants: Constants, passed: Passed) -> RankPace:
+    modules = tuple(_module(stock, weights, constants, passed) for weights in stock.weights)
+    cache_read, attention = _cache(stock, constants, passed)
+    kv = greatest("attention over the cache", [cache_read, attention])
+    return RankPace(stock, modules, cache_read, attention, kv, _launches(stock, constants, passed))
+
+
+def _module(stock: Inventory, weights: Weights, constants: Constants, passed: Passed) -> ModuleTime:
+    word = weights.label
+    tokens = passed.sampled if weights.kind == "head" else passed.tokens
+    size, reached = weights.size, constants.weights
+    if weights.experts is not None and weights.active is not None and weights.ranks is not None:
+        reached = constants.emulated if weights.emulated else constants.experts
+        drawn = gathered.derive("tokens of all DP ranks", tokens=tokens, ranks=weights.ranks)
+        hit = share_hit.derive(
+            "share of experts hit", active=weights.active, experts=weights.experts, tokens=drawn
+        )
+        size = bytes_hit.derive("bytes of experts hit", size=size, hit=hit)
+    read = read_time.derive(f"{word} read", size=size, bandwidth=stock.bandwidth, reached=reached)
+    works = []
+    for product in weights.products:
+        if product.peak is None:
+            works.append(assumed(f"{word} computed", 0.0, TIME,
+                                 f"{stock.device.title} names no peaks"))  # fmt: skip
+            continue
+        share = constants.products(product.row)
+        if weights.experts is not None:
+            share = grouped_share.derive("share reached", products=share, grouped=constants.grouped)
+        works.append(
+            product_time.derive(
+                f"{word} computed",
+                work=work_of.derive(f"work of {word}", each=product.work, tokens=tokens),
+                peak=product.peak,
+                reached=share,
+            )
+        )
+    computed = total(f"{word} computed", works) if len(works) > 1 else works[0]
+    module = MODULES.get(weights.kind, weights.kind)
+    return ModuleTime(module, read, computed, longer.derive(word, reading=read, computing=computed))
+
+
+MODULES = {"dense": "ffn", "experts": "routed_experts"}
+"""The module by which a report calls a kind of weights."""
+
+_ENDLESS = fixed("limit", float("inf"), "all of it is read", TOKENS)
+
+
+def _cache(stock: Inventory, constants: Constants, passed: Passed) -> tuple[Term, Term]:
+    reads, works = [], []
+    for part in stock.reads:
+        reads.append(_bytes(part, passed))
+        each = part.prefill_work if passed.prefill else part.decode_work
+        if not isinstance(each.value, int) or each.value:
+            works.append(
+                pair_work.derive(
+                    f"scores of {part.label}",
+                    queries=passed.tokens,
+                    each=each,
+                    keys=passed.keys,
+                    every=fixed("tokens of an entry", part.every, "as the model compresses"),
+                    limit=part.limit or _ENDLESS,
+                )
+            )
+    none = fixed("cache", 0.0, "the stage has no cache", BYTES)
+    read = read_time.derive(
+        "cache read",
+        size=total("bytes of cache read", reads) if reads else none,
+        bandwidth=stock.bandwidth,
+        reached=constants.cache,
+    )
+    if not works or stock.peak is None:
+        return read, fixed("attention computed", 0.0, "nothing is scored, or no peak known", TIME)
+    attention = product_time.derive(
+        "attention computed",
+        work=total("scores and their use", works),
+        peak=stock.peak,
+        reached=constants.attention,
+    )
+    return read, attention
+
+
+def _bytes(part: CacheRead, passed: Passed) -> Term:
+    label = f"bytes read of {part.label}"
+    if part.state:
+        return state_bytes.derive(label, requests=passed.requests, size=part.size)
+    return cache_bytes.derive(
+        label,
+        requests=passed.requests,
+        size=part.size,
+        context=passed.context,
+        every=fixed("tokens of an entry", part.every, "as the model compresses"),
+        limit=part.limit or _ENDLESS,
+    )
+
+
+def _launches(stock: Inventory, constants: Constants, passed: Passed) -> Term:
+    factor = fixed("factor", 1, "a decode step is replayed from a graph")
+    kinds = (
+        ("layers", stock.layers, constants.layer),
+        ("routed experts", stock.sparse, constants.sparse),
+        ("unfused experts", stock.unfused, constants.unfused),
+        ("latents", stock.latent, constants.latent),
+        ("states", stock.mixers, constants.state),
+        ("indexers", stock.indexers, constants.indexer),
+    )
+    terms = [
+        launch_time.derive(
+            f"launches of {word}",
+            layers=layers,
+            each=each,
+            age=constants.age,
+            factor=constants.prefill if passed.prefill else factor,
+        )
+        for word, layers, each in kinds
+        if not isinstance(layers.value, int) or layers.value
+    ]
+    return total("launches", terms) if terms else fixed("launches", 0.0, "no layers", TIME)

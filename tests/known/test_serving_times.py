@@ -1,0 +1,119 @@
+"""Parts of a decode step beside published check values, and times beside measured ones.
+
+Figures: a fit of 2026-11-29 over the serving rows of aiconfigurator-core 0.12.0 (Apache-2.0),
+`systems/silicon_sample.csv`: bytes of a rank and parts of the step of two of its rows, under that
+fit's constants, and what was measured there (InferenceMAX records).
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import kvdsl
+from kvdsl.costs.estimate import Estimate, estimate
+from kvdsl.planning.subjects import subject
+from kvdsl.project.loader import load_text
+from kvdsl.resolve.resolver import Resolver
+
+PACE = """engine fit_of_november {{
+  family = {family}; version = "1"
+  latent_projections = copy
+  pace {{
+    launches {{ layer = {layer} us; sparse = 21.6 us; latent = 30.9 us }}
+    reached {{
+      weights = 97 %; experts = 75 %; cache = 62 %; attention = 56 %
+      products_16 = 92 %; products_8 = 54 %; products_4 = 38 %; grouped = 42 %
+    }}
+    older {{ before = "2"; launches = {older} }}
+  }}
+}}
+"""
+LLAMA = (
+    PACE.format(family="vllm", layer="51.3", older="1.15")
+    + """
+deployment run {
+  model = models.llama_3_1_70b
+  on = 1 x nodes.hgx_h100
+  weights { default = formats.bf16; attention = formats.fp8; ffn = formats.fp8 }
+  kv = formats.bf16
+  engine = fit_of_november
+  layout { tp = 4 }
+  workload { prompt = 922 tok; output = 922 tok; concurrency = 16 req }
+}
+"""
+)
+DEEPSEEK = (
+    PACE.format(family="sglang", layer="50.7", older="1")
+    + """
+deployment run {
+  model = models.deepseek_v3
+  on = 1 x nodes.hgx_h200
+  weights {
+    default = formats.bf16
+    attention = formats.fp8; ffn = formats.fp8
+    routed_experts = formats.fp8; shared_experts = formats.fp8
+  }
+  kv = formats.bf16
+  engine = fit_of_november
+  layout { tp = 8 }
+  workload { prompt = 7373 tok; output = 922 tok; concurrency = 16 req }
+}
+"""
+)
+
+
+def estimated(text: str) -> Estimate:
+    deployment, found = Resolver(load_text(f"kvspec 1\n{text}")).deployment("run")
+    assert deployment is not None, [d.headline for d in found]
+    made, _ = subject(deployment, deployment.pools[""])
+    assert made is not None
+    return estimate(made)
+
+
+def milliseconds(found: Estimate, *names: str) -> float:
+    return sum(found.number(name) for name in names) * 1e3
+
+
+READS = tuple(f"decode.weight_read.{m}" for m in ("attention", "ffn", "head"))
+
+
+def test_llama_70b_on_four_h100_reads_and_launches_what_the_fit_says() -> None:
+    found = estimated(LLAMA)
+    per_byte = 0.97 * 3.35e12 / 1e3  # bytes a millisecond
+    assert milliseconds(found, READS[0]) * per_byte == pytest.approx(3.020e9, rel=2e-3)
+    assert milliseconds(found, READS[1]) * per_byte == pytest.approx(14.093e9, rel=2e-3)
+    assert milliseconds(found, READS[2]) * per_byte == pytest.approx(0.525e9, rel=2e-3)
+    assert milliseconds(found, *READS) == pytest.approx(5.45, rel=1e-2)
+    assert milliseconds(found, "decode.kv_read") * 0.62 * 3.35e9 == pytest.approx(1.812e9, rel=1e-2)
+    assert milliseconds(found, "decode.launches") == pytest.approx(4.74, rel=1e-2)
+
+
+def test_deepseek_on_eight_h200_reads_the_experts_that_tokens_hit() -> None:
+    found = estimated(DEEPSEEK)
+    experts = milliseconds(found, "decode.weight_read.routed_experts")
+    assert experts * 0.75 * 4.8e9 == pytest.approx(32.56e9, rel=1e-2)
+    cached = milliseconds(found, "decode.kv_read")
+    assert cached * 0.62 * 4.8e9 == pytest.approx(8.81e9, rel=1e-2)
+    read = (*READS, "decode.weight_read.routed_experts")
+    assert milliseconds(found, *read) == pytest.approx(9.76, rel=2e-2)
+    assert milliseconds(found, "decode.launches") == pytest.approx(6.23, rel=1e-2)
+
+
+MEASURED = (
+    # deployment, engine's entry and version, measured TPOT and TTFT in ms
+    (LLAMA, "vllm", "0.12", 13.19, 121),
+    (DEEPSEEK, "sglang", "0.5.9", 20.4, 1000),
+)
+
+
+@pytest.mark.parametrize(("text", "entry", "version", "tpot", "ttft"), MEASURED)
+def test_the_catalog_s_pace_brackets_what_was_measured(
+    text: str, entry: str, version: str, tpot: float, ttft: float
+) -> None:
+    engine = f'engine extends engines.{entry} {{ version = "{version}" }}'
+    own = text[text.index("deployment") :].replace("engine = fit_of_november", engine)
+    one = kvdsl.bulk(f"kvspec 1\n{own}")[0]
+    prompt = 922 if entry == "vllm" else 7373
+    values = one.serve([prompt], [922], [16]).values
+    assert values["decode.tpot_low"][0] * 1e3 < tpot < values["decode.tpot_high"][0] * 1e3
+    assert ttft / 2.3 < values["prefill.ttft"][0] * 1e3 < ttft * 2.3

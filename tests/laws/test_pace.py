@@ -1,0 +1,183 @@
+"""Laws of fitted times: what must hold whatever the constants are."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kvdsl
+from kvdsl.costs.estimate import estimate
+from kvdsl.formulas import Term
+from kvdsl.planning.bulk import Loads, floors
+from kvdsl.planning.subjects import subject
+from kvdsl.project.catalog import Catalog
+from kvdsl.project.loader import load_text
+from kvdsl.resolve.resolver import Resolver
+
+CATALOG = Catalog()
+"""Read once for all tests here."""
+
+SPEC = """kvspec 1
+
+link wire {{ bandwidth = {link} GB/s; latency = {latency} us }}
+device card {{
+  memory = 192 GB; bandwidth = {bandwidth} GB/s
+  compute {{ bf16 = {peak} TFLOP/s; fp8 = {peak2} TFLOP/s }}
+}}
+node box {{ devices = 8 x card; scale_up {{ link = wire; shape = switch }} }}
+engine own {{
+  family = vllm; version = "1"
+  pace {{
+    launches {{ layer = 40 us; sparse = 20 us; unfused = 30 us; latent = 40 us; prefill = 3 }}
+    reached {{ weights = 90 %; experts = 95 %; cache = 60 %; attention = 50 %; grouped = 30 % }}
+    first {{ entry = 20 ms; steps = 2; queue = 0.2; crowd = 0.9; length = 0.3; full = 0.4 }}
+    tpot {{ usual = 10 %; wide = 30 % }}
+    ttft {{ usual = 30 %; wide = 100 % }}
+  }}
+}}
+deployment run {{
+  model = models.{model}
+  on = 1 x box
+  weights = formats.{weights}
+  kv = formats.{kv}
+  engine = own
+  layout {{ {layout} }}
+  workload {{ prompt = {prompt} tok; output = {output} tok; concurrency = {concurrency} req }}
+}}
+"""
+
+PLAIN = {
+    "link": 450, "latency": 1, "bandwidth": 4000, "peak": 1000, "peak2": 2000,
+    "model": "llama_3_1_70b", "weights": "fp8", "kv": "bf16", "layout": "tp = 8",
+    "prompt": 1024, "output": 512, "concurrency": 32,
+}  # fmt: skip
+LAYOUTS = ("tp = 8", "tp = 4", "attention { dp = 8 }; experts { ep = 8 }", "tp = 4; pp = 2")
+MODELS = ("llama_3_1_70b", "qwen3_30b_a3b", "gpt_oss_20b", "qwen3_next_80b_a3b",
+          "deepseek_v2_lite")  # fmt: skip
+TIMES = ("decode.tpot", "prefill.ttft")
+
+
+def spec(**changes: object) -> str:
+    return SPEC.format(**{**PLAIN, **changes})
+
+
+def terms(**changes: object) -> dict[str, Term]:
+    """The values of the deployment's one pool."""
+    return terms_of(spec(**changes))
+
+
+def terms_of(text: str) -> dict[str, Term]:
+    deployment, found = Resolver(load_text(text, catalog=CATALOG)).deployment("run")
+    assert deployment is not None, [d.headline for d in found]
+    made, _ = subject(deployment, deployment.pools[""])
+    assert made is not None
+    return estimate(made).values
+
+
+def values(**changes: object) -> dict[str, float]:
+    return {name: float(term.value) for name, term in terms(**changes).items()}
+
+
+loads = st.lists(
+    st.tuples(st.integers(1, 20_000), st.integers(2, 4_000), st.integers(1, 700)),
+    min_size=1,
+    max_size=4,
+)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("model", ["llama_3_1_70b", "qwen3_30b_a3b"])
+@settings(max_examples=4, deadline=None)
+@given(found=loads)
+def test_a_plan_and_many_loads_at_once_agree(
+    layout: str, model: str, found: list[tuple[int, int, int]]
+) -> None:
+    one = kvdsl.bulk(spec(layout=layout, model=model))[0]
+    served = one.serve(*zip(*found, strict=True)).values
+    for number, (prompt, output, concurrency) in enumerate(found):
+        plan = values(layout=layout, model=model, prompt=prompt, output=output,
+                      concurrency=concurrency)  # fmt: skip
+        for name in (*TIMES, "decode.throughput", "decode.tpot_low", "decode.tpot_high"):
+            assert served[name][number] == pytest.approx(plan[name], rel=1e-9)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    ("slow", "fast"),
+    [
+        ({"bandwidth": 3000}, {"bandwidth": 6000}),
+        ({"peak": 500}, {"peak": 1000}),
+        ({"peak2": 1000}, {"peak2": 2000}),
+        ({"link": 50}, {"link": 900}),
+        ({"latency": 5}, {"latency": 1}),
+        ({"kv": "bf16"}, {"kv": "fp8"}),
+    ],
+)
+def test_more_of_a_resource_or_fewer_bytes_never_raise_a_time(
+    model: str, slow: dict[str, object], fast: dict[str, object]
+) -> None:
+    for concurrency in (1, 64):
+        before = values(model=model, concurrency=concurrency, **slow)
+        after = values(model=model, concurrency=concurrency, **fast)
+        for name in TIMES:
+            assert after[name] <= before[name] * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_token_never_takes_less_time_among_more_requests(model: str, layout: str) -> None:
+    one = kvdsl.bulk(spec(model=model, layout=layout))[0]
+    counts = [*range(1, 40), 64, 100, 200, 400, 1000, 3000]
+    for prompt, output in ((128, 1024), (1024, 1024), (8192, 256)):
+        served = one.serve([prompt] * len(counts), [output] * len(counts), counts)
+        tpot = list(served.values["decode.tpot"])
+        assert all(b >= a * (1 - 1e-12) for a, b in pairwise(tpot))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_no_step_is_shorter_than_its_bytes_at_full_bandwidth(model: str) -> None:
+    one = kvdsl.bulk(spec(model=model))[0]
+    counts = [1, 8, 64, 512]
+    served = one.serve([1024] * 4, [1024] * 4, counts)
+    from numpy import array
+
+    least = floors(one.pools, Loads(array([1024.0] * 4), array([1024.0] * 4), array(counts, float)))
+    assert (served.values["decode.tpot"] >= least).all()
+    assert (served.values["decode.throughput"] <= array(counts) / least).all()
+
+
+def test_the_parts_of_a_token_add_up() -> None:
+    step = terms()["decode.tpot"]
+    names = {term.label for term in step.leaves()}
+    assert "launches layer" in names
+    found = values()
+    assert found["decode.tpot_low"] < found["decode.tpot"] < found["decode.tpot_high"]
+    assert found["decode.launches"] == pytest.approx(80 * 40e-6)
+
+
+def test_ideal_times_stand_beside_a_pace() -> None:
+    text = spec().replace("deployment run {", "deployment run {\n  time = ideal")
+    ideal = terms_of(text)
+    assert "decode.launches" not in ideal
+    assert ideal["decode.tpot"].value < values()["decode.tpot"]
+
+
+def test_drafted_tokens_pay_while_few_requests_are_in_flight() -> None:
+    draft = "deployment run {\n  draft { method = ngram; tokens = 3; acceptance = 80 % }"
+    for concurrency in (1, 8):
+        plain = spec(concurrency=concurrency)
+        without = terms_of(plain)["decode.tpot"].value
+        drafted = terms_of(plain.replace("deployment run {", draft))["decode.tpot"].value
+        yielded = (1 - 0.8**4) / (1 - 0.8)  # Leviathan et al., arXiv 2211.17192
+        assert without / yielded <= drafted < without
+
+
+def test_a_rate_is_served_by_the_fewest_requests_that_keep_up() -> None:
+    text = spec().replace("concurrency = 32 req", "rate = 4 req/s")
+    found = terms_of(text)
+    request = float(found["prefill.ttft"].value) + 512 * float(found["decode.tpot"].value)
+    flying = float(found["decode.throughput"].value) * float(found["decode.tpot"].value)
+    assert flying >= 4 * request > (flying - 1) * 0.98
