@@ -93,7 +93,8 @@ def system(name: str) -> System:
              for n in re.findall(rf"devices\s*=\s*(\d+) x devices\.{name}\b", text)]  # fmt: skip
     if not found:
         raise NoSpec(f"the catalog has no node of {name}")
-    node, size = min(found, key=_plainest)
+    boards = [each for each in found if each[0].startswith(("hgx_", "oam_"))]
+    node, size = min(boards or found, key=_plainest)
     racks = [(rack, int(n)) for rack, text in _declarations("racks").items()
              for n in re.findall(rf"nodes\s*=\s*(\d+) x nodes\.{node}\b", text)]  # fmt: skip
     if racks:

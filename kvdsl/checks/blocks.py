@@ -82,9 +82,14 @@ def cut_weight_blocks(study: Study) -> Iterator[Fact]:
     Example
         recipe fp8_blocks {
           default   = formats.fp8_block128
-          embedding = formats.bf16; head = formats.bf16; norms = formats.bf16; router = formats.bf16
+          embedding = formats.bf16; head = formats.bf16
+          norms     = formats.bf16; router = formats.bf16
         }
-        engine house { family = vllm; version = "0.33.0"; overhead { activations = 3 GB } }
+        engine house {
+          family  = vllm
+          version = "0.33.0"
+          overhead { activations = 3 GB }
+        }
         deployment served {
           model    = models.qwen3_30b_a3b
           weights  = fp8_blocks

@@ -27,7 +27,7 @@ from kvdsl.requirements import CLAIMS, Judged, judge
 from kvdsl.rules import Rule
 from kvdsl.source import Span
 from kvdsl.spec.declaration import Block
-from kvdsl.spec.deployment import Deployment
+from kvdsl.spec.deployment import Deployment, Pool
 from kvdsl.spec.engine import Limits
 from kvdsl.spec.layout import Layout
 from kvdsl.spelling import nearest
@@ -233,13 +233,24 @@ def _not_costed(deployment: Deployment) -> Iterator[Told]:
     for pool in deployment.pools.values():
         # The longest request is checked, and an engine's pages and shares follow from the rest.
         idle = pool.limits if pool.engine is None and _more_than_context(pool.limits) else None
-        own = pool.draft is not None and pool.draft.method == "mtp"
-        parts += [("the time of a draft" if own else "draft", pool.draft), ("limits", idle)]
+        parts += [(_of_draft(deployment, pool), pool.draft), ("limits", idle)]
     rule = claim_rules.not_costed
     for word, block in parts:
-        if block is not None and block.at is not None:
+        if word and block is not None and block.at is not None:
             fact = Fact(block.at, {"what": word})
             yield Told(rule, worded(rule, fact), fact, rule.severity, None)
+
+
+def _of_draft(deployment: Deployment, pool: Pool) -> str:
+    """What of a draft does not enter; empty if nothing. An engine's pace gives its time, own layers
+    are in the memory, and a lookup of n-grams takes none."""
+    if pool.draft is None:
+        return ""
+    paced = pool.engine is not None and pool.engine.pace is not None and not deployment.ideal
+    stored = pool.draft.method in ("mtp", "ngram")
+    if paced:
+        return "" if stored else "the memory of a draft"
+    return "the time of a draft" if stored else "draft"
 
 
 def _no_output(deployment: Deployment) -> Iterator[Told]:
