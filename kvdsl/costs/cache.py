@@ -139,7 +139,7 @@ def _over_run(model: Model, part: CachePart, each: Term) -> Term:
 def token_terms(placement: Placement) -> dict[str, Term]:
     """`kv.bytes_per_token` and `.bytes_per_token_unbounded`."""
     growing = [p for p in placement.parts if p.growth in ("token", "window")]
-    endless = [p for p in growing if p.growth == "token"]
+    endless = [p for p in growing if p.even]
     found = {}
     for name, parts in (("bytes_per_token", growing), ("bytes_per_token_unbounded", endless)):
         label = f"KV {name.replace('_', ' ')}"

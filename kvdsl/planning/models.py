@@ -31,7 +31,7 @@ def model_values(model: Model, length: int | None = None) -> dict[str, Term]:
     asked = fixed("length of a request", tokens, note, units.TOKENS)
     parts = cache_parts(model, recipe)
     growing = [part for part in parts if part.growth != "request"]
-    endless = [part for part in growing if part.growth == "token"]
+    endless = [part for part in growing if part.even]
     kept = [part for part in parts if not part.state]
     states = [part for part in parts if part.state]
     for name, chosen in (

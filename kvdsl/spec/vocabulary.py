@@ -23,7 +23,11 @@ class Term:
 _TERMS = (
     Term("kv.bytes_per_token", units.BYTES_PER_TOKEN, "one copy, all layers, windows not yet full"),
     Term("kv.bytes_per_token_per_gpu", units.BYTES_PER_TOKEN, "on the fullest device"),
-    Term("kv.bytes_per_token_unbounded", units.BYTES_PER_TOKEN, "of parts that grow without bound"),
+    Term(
+        "kv.bytes_per_token_unbounded",
+        units.BYTES_PER_TOKEN,
+        "of parts that keep each token without bound; entries for many tokens apart",
+    ),
     Term("kv.bytes_per_request", units.BYTES, "one copy at the workload's length, without states"),
     Term("state.bytes_per_request", units.BYTES, "one copy of the states of fixed size"),
     Term("kv.copies", units.NONE, "devices that hold each byte of a request's cache (the mean)"),
