@@ -60,8 +60,8 @@ DIFFERENT: Mapping[str, str] = {
 
 STRIDED = {"deepseek-ai/DeepSeek-V4-Pro": 9848}
 """What a token adds through entries that stand for many: (31 x 512 / 128 + 30 x 640 / 4) x 2 bytes.
-The table's `unbounded` column leaves them out, and so does `kv.bytes_per_token_unbounded`; its bytes
-of a request count them, and so do ours."""
+The table's `unbounded` column leaves them out, and so does `kv.bytes_per_token_unbounded`; its
+bytes of a request count them, and so do ours."""
 
 
 def _table(name: str) -> dict[str, dict[str, int]]:
