@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kvdsl.diagnostics import Diagnostic, Report
+from kvdsl.diagnostics import Diagnostic, Report, Severity
+from kvdsl.difference import Trouble
 from kvdsl.formulas import Term
 from kvdsl.plan import Input
 from kvdsl.planning.deploy import outcome
@@ -14,6 +15,7 @@ from kvdsl.planning.subjects import layout_faults
 from kvdsl.project.loader import Project, load, load_text
 from kvdsl.resolve.changes import Change
 from kvdsl.resolve.resolver import Resolver
+from kvdsl.review.sides import Sketches
 from kvdsl.source import SourceFile
 from kvdsl.spec.layout import Layout
 from kvdsl.spec.model import Model
@@ -121,6 +123,31 @@ def _inputs(project: Project) -> tuple[Input, ...]:
         Input(source.name, sha256(source.text.encode("utf-8", "surrogatepass")).hexdigest())
         for source in (*_sources(project), *catalog)
     )
+
+
+def sketched(project: Project) -> Sketches:
+    """Plans of a project as a comparison needs them; a file with errors has troubles."""
+    from kvdsl.planning.build import sketch
+
+    resolver = Resolver(project)
+    found = _read(resolver)
+    plans, broken = [], []
+    for name in resolver.concrete("deployment"):
+        deployment, faults = resolver.deployment(name)
+        if deployment is None:
+            broken.append(name)
+            found.extend(faults)
+        else:
+            plans.append(sketch(outcome(deployment), _sources(project)))
+    return Sketches(tuple(plans), tuple(broken), _troubles(project, Report.of(found)))
+
+
+def _troubles(project: Project, report: Report) -> tuple[Trouble, ...]:
+    errors = [d for d in report.diagnostics if d.severity is Severity.ERROR]
+    if not errors:
+        return ()
+    first, name = errors[0], project.main.source.name
+    return (Trouble(name, "after", first.headline, len(errors), str(first.span)),)
 
 
 @dataclass(frozen=True, slots=True)
