@@ -48,11 +48,13 @@ class FigureChange:
 
 @dataclass(frozen=True, slots=True)
 class Mover:
-    """A term of a value's derivation that moved."""
+    """A term of a value's derivation that moved; `was` is its name before, where that is another:
+    the latency of another link."""
 
     label: str
     before: Quantity
     after: Quantity
+    was: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kvdsl.diagnostics import Diagnostic, Report, Severity
 from kvdsl.difference import Trouble
 from kvdsl.formulas import Term
-from kvdsl.plan import Input
+from kvdsl.plan import Fact, Input
 from kvdsl.planning.deploy import outcome
 from kvdsl.planning.subjects import layout_faults
 from kvdsl.project.loader import Project, load, load_text
@@ -140,6 +140,36 @@ def sketched(project: Project) -> Sketches:
         else:
             plans.append(sketch(outcome(deployment), _sources(project)))
     return Sketches(tuple(plans), tuple(broken), _troubles(project, Report.of(found)))
+
+
+def facts(project: Project) -> tuple[Fact, ...]:
+    """What the deployments of a project were made from, and those that are only to be extended
+    left out."""
+    from kvdsl.planning.facts import deployment_facts
+
+    resolver = Resolver(project)
+    found: dict[Fact, None] = {}
+    for name in resolver.concrete("deployment"):
+        deployment, _ = resolver.deployment(name)
+        if deployment is not None:
+            found |= dict.fromkeys(deployment_facts(deployment))
+    return tuple(found)
+
+
+def entry_facts(entries: Iterable[str]) -> tuple[Fact, ...]:
+    """What entries of the catalog say now; those that it has no more are left out."""
+    from kvdsl.planning.facts import declaration_facts
+
+    resolver = Resolver(load_text("kvspec 1\n"))
+    found: dict[Fact, None] = {}
+    for entry in entries:
+        if resolver.kind_of(entry) is None:
+            continue
+        declaration, _ = resolver.declaration(entry)
+        if declaration is not None:
+            every = declaration_facts(declaration)
+            found |= {fact: None for fact in every if fact.entry == entry}
+    return tuple(found)
 
 
 def _troubles(project: Project, report: Report) -> tuple[Trouble, ...]:

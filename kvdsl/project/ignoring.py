@@ -95,7 +95,5 @@ def specs_below(shelf: Shelf, folder: str, more: Iterable[str] = ()) -> tuple[st
     ignored = ignored_below(shelf, folder, more)
     base = Path(folder)
     return tuple(
-        path
-        for path in shelf.specs(folder)
-        if not ignored(Path(path).relative_to(base).as_posix())
+        path for path in shelf.specs(folder) if not ignored(Path(path).relative_to(base).as_posix())
     )

@@ -67,7 +67,10 @@ def _git(folder: str, *words: str) -> str | None:
     """The one line that git answers; None where it refuses."""
     try:
         run = subprocess.run(
-            ["git", "-C", folder, *words], capture_output=True, check=False, stdin=subprocess.DEVNULL
+            ["git", "-C", folder, *words],
+            capture_output=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
         )
     except OSError:
         return None

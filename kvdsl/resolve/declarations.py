@@ -36,6 +36,7 @@ from kvdsl.resolve.naming_messages import (
     TooDeep,
 )
 from kvdsl.resolve.recipes import build_format, build_recipe
+from kvdsl.resolve.replay import as_it_was
 from kvdsl.resolve.schema import KINDS
 from kvdsl.resolve.values import Reference, Value, described
 from kvdsl.resolve.workloads import build_workload
@@ -226,7 +227,9 @@ class Declarations:
             base = self._parent(declared, node.extends)
         if base is None:
             return None
-        return merged(base.without("abstract"), own, self.found)
+        raw = merged(base.without("abstract"), own, self.found)
+        were = self.catalog.figures.get(declared.catalog)
+        return as_it_was(declared, raw, were) if were else raw
 
     def _parent(self, declared: Declared, path: Path) -> Raw | None:
         value = self.evaluate(path, declared.scope)

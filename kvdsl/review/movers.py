@@ -36,7 +36,8 @@ def _way(before: Term, after: Term) -> Iterator[Mover]:
         told = (after.label, before.value, after.value)
         if told not in said and before.value != after.value:
             said.add(told)
-            yield Mover(after.label, before.quantity, after.quantity)
+            was = before.label if before.label != after.label else ""
+            yield Mover(after.label, before.quantity, after.quantity, was)
 
 
 def _largest(before: Term, after: Term) -> tuple[Term, Term] | None:

@@ -124,7 +124,8 @@ def _state(pair: Pair, old: Side, new: Side) -> State:
         return "added"
     if after is None and before is not None:
         return "unreadable" if _is_broken(new, before) else "removed"
-    assert before is not None and after is not None
+    assert before is not None
+    assert after is not None
     same = (before.file, before.name) == (after.file, after.name)
     return "changed" if same else "renamed"
 
@@ -142,7 +143,7 @@ def _values(before: Plan | None, after: Plan | None, between: Plan | None) -> li
     new = after.values if after else {}
     found = []
     for name in dict.fromkeys((*new, *old)):
-        if name in INPUTS or name.startswith("pools.") and name.split(".", 2)[2] in INPUTS:
+        if name in INPUTS or (name.startswith("pools.") and name.split(".", 2)[2] in INPUTS):
             continue  # what the author wrote is told as that
         one, two = old.get(name), new.get(name)
         a, b = one.quantity if one else None, two.quantity if two else None

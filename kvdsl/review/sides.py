@@ -66,7 +66,11 @@ def _renamed(lost: Mapping[Key, Plan], came: Mapping[Key, Plan]) -> dict[Key, Ke
     """New keys with the old ones that they were, the most alike first; each is taken once."""
     said = {key: _said(plan) for key, plan in (*lost.items(), *came.items())}
     scored = sorted(
-        ((_score(key, other, said[key], said[other]), key, other) for key in came for other in lost),
+        (
+            (_score(key, other, said[key], said[other]), key, other)
+            for key in came
+            for other in lost
+        ),
         key=lambda each: (-each[0], each[1], each[2]),
     )
     found: dict[Key, Key] = {}

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from kvdsl.comparison import ROWS
 from kvdsl.diagnostics import Severity
 from kvdsl.difference import DeploymentChange, Difference, ValueChange, Worth
-from kvdsl.units import Quantity, grouped, shown
+from kvdsl.units import Quantity, shown
 
 NOISE = 1e-9
 """Times are floats: a change of less than this part of them is rounding."""
@@ -64,14 +64,15 @@ class Threshold:
     amount: Quantity | None = None
 
     def reached(self, change: ValueChange) -> bool:
+        """Without a limit: whether it shows at all in figures as they are printed."""
         by, ratio = change.by, change.ratio
-        if by is None:
+        if by is None or change.before is None or change.after is None:
             return True
         if self.amount is not None and self.amount.dimension == by.dimension:
-            return abs(by.value) >= self.amount.value
+            return max(by.value, -by.value) >= self.amount.value
         if self.part is not None:
             return ratio is None or abs(ratio) >= float(self.part) - NOISE
-        return True
+        return shown(change.before) != shown(change.after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +132,9 @@ def change_text(value: ValueChange) -> str:
 def percent(ratio: float) -> str:
     """`+4.2 %`, `-50 %`; a doubling and more as `x 2.5`, which reads better than +150 %."""
     if ratio >= 1:
-        return f"x {grouped(round(ratio + 1, 2))}"
-    text = grouped(round(abs(ratio) * 100, 2))
-    if text == "0":
-        text = "< 0.01"
-    return f"{'+' if ratio > 0 else '-'}{text} %"
+        return f"x {ratio + 1:.3g}"
+    size = abs(ratio) * 100
+    return f"{'+' if ratio > 0 else '-'}{f'{size:.3g}' if size >= 0.01 else '< 0.01'} %"
 
 
 def tidy(changes: Sequence[ValueChange]) -> tuple[ValueChange, ...]:
