@@ -10,13 +10,15 @@ from kvdsl.diagnostics import Diagnostic, Report, Severity
 from kvdsl.difference import Trouble
 from kvdsl.formulas import Term
 from kvdsl.plan import Fact, Input
-from kvdsl.planning.deploy import outcome
+from kvdsl.planning.deploy import NO_RULES, Rulebook, outcome
 from kvdsl.planning.subjects import layout_faults
+from kvdsl.project.catalog import Catalog
 from kvdsl.project.loader import Project, load, load_text
 from kvdsl.resolve.changes import Change
 from kvdsl.resolve.resolver import Resolver
 from kvdsl.review.sides import Sketches
 from kvdsl.source import SourceFile
+from kvdsl.spec.deployment import Policy
 from kvdsl.spec.layout import Layout
 from kvdsl.spec.model import Model
 
@@ -192,24 +194,38 @@ class Checked:
     inputs: tuple[Input, ...] = ()
 
 
-def check_path(path: str) -> Checked:
-    """What `check` tells: no comparison, charts or pictures are made."""
-    return _checked(load(path))
+def check_path(path: str, catalog: Catalog | None = None, book: Rulebook = NO_RULES) -> Checked:
+    """What `check` tells: no comparison, charts or pictures are made. One catalog for several files
+    reads its own files once."""
+    return _checked(load(path, catalog), book)
 
 
-def check_text(text: str, name: str = "<text>") -> Checked:
-    return _checked(load_text(text, name))
+def check_text(text: str, name: str = "<text>", book: Rulebook = NO_RULES) -> Checked:
+    return _checked(load_text(text, name), book)
 
 
-def _checked(project: Project) -> Checked:
+def policies_of(path: str) -> tuple[tuple[Policy, ...], Report]:
+    """The policies that a file declares, and what is wrong with it."""
+    resolver = Resolver(load(path))
+    return _policies(resolver), Report.of(resolver.check())
+
+
+def _policies(resolver: Resolver) -> tuple[Policy, ...]:
+    found = (resolver.declaration(name)[0] for name in resolver.concrete("policy"))
+    return tuple(policy for policy in found if isinstance(policy, Policy))
+
+
+def _checked(project: Project, book: Rulebook) -> Checked:
     resolver = Resolver(project)
     found = _read(resolver)
+    # A policy holds for all that is checked with it: those of its own file are.
+    book = replace(book, policies=(*book.policies, *_policies(resolver)))
     asked = held = 0
     for name in resolver.concrete("deployment"):
         deployment, _ = resolver.deployment(name)
         if deployment is None:
             continue
-        made = outcome(deployment)
+        made = outcome(deployment, book=book)
         found.extend(made.diagnostics)
         required = [one.result for one in made.judged if one.requirement.keyword == "require"]
         asked += sum(result.status != "skipped" for result in required)

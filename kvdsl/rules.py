@@ -52,6 +52,17 @@ class Rule:
         return inspect.cleandoc("\n".join(lines[start : min(ends, default=len(lines))]))
 
 
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What is told of a code. Codes of texts, names and values have one sentence, rules pages."""
+
+    code: str
+    name: str
+    severity: Severity
+    summary: str
+    doc: str
+
+
 def rule(  # noqa: PLR0913 - each is a part of the rule, and most are named
     code: str,
     name: str,

@@ -102,7 +102,7 @@ def test_every_code_that_a_user_may_meet_is_explained() -> None:
     sources = (HERE.parent / "kvdsl").rglob("*.py")
     codes = {code for path in sources for code in written.findall(path.read_text("utf-8"))}
     assert codes
-    assert codes - set(rule._pages()) == set()
+    assert codes - set(rule.known_pages()) == set()
 
 
 def test_a_report_without_pango_says_what_to_install_and_keeps_the_html(
@@ -123,7 +123,7 @@ def _raise(error: BaseException) -> None:
 def test_an_interrupt_ends_quietly(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("kvdsl.cli.rule._pages", lambda: _raise(KeyboardInterrupt()))
+    monkeypatch.setattr("kvdsl.cli.rule.known_pages", lambda: _raise(KeyboardInterrupt()))
     assert application.main(["rule"]) == 130
     assert capsys.readouterr() == ("", "")
 
@@ -132,7 +132,7 @@ def test_a_fault_says_that_it_is_ours_and_what_to_send(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("KVDSL_DEBUG", raising=False)
-    monkeypatch.setattr("kvdsl.cli.rule._pages", lambda: _raise(ZeroDivisionError("a by 0")))
+    monkeypatch.setattr("kvdsl.cli.rule.known_pages", lambda: _raise(ZeroDivisionError("a by 0")))
     assert application.main(["rule", "KV101"]) == 3
     told = capsys.readouterr().err
     assert "this is a fault in kvdsl" in told
@@ -145,7 +145,7 @@ def test_the_whole_trace_is_shown_when_asked_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("KVDSL_DEBUG", "1")
-    monkeypatch.setattr("kvdsl.cli.rule._pages", lambda: _raise(ZeroDivisionError("a by 0")))
+    monkeypatch.setattr("kvdsl.cli.rule.known_pages", lambda: _raise(ZeroDivisionError("a by 0")))
     assert application.main(["rule"]) == 3
     assert "Traceback" in capsys.readouterr().err
 

@@ -20,6 +20,7 @@ from kvdsl.checks import (
     heads,
     latent,
     load,
+    policies,
     room,
     stages,
 )
@@ -46,6 +47,7 @@ RULES: tuple[Rule, ...] = tuple(
             *figures.RULES,
             *formats.RULES,
             *claims.RULES,
+            *policies.RULES,
         ),
         key=lambda r: r.code,
     )

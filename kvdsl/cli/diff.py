@@ -36,7 +36,8 @@ SAME = "No plan changed."
     "this branch left its upstream branch.",
 )
 @click.option("--threshold", "thresholds", metavar="[NAME=]LIMIT", multiple=True,
-              help="Leave out smaller changes: `1 %`, `decode.tpot=0.5 ms`. Repeatable.")  # fmt: skip
+              help="Leave out smaller changes: `1 %`, `decode.tpot=0.5 ms`; 0.1 % unless given. "
+              "Repeatable.")  # fmt: skip
 @click.option("--fail-on", "fails", metavar="WHAT", multiple=True,
               help="Exit with 1 on `regression` (with values named beside it, only of those), "
               "`requirement`, `error`, or a worse value, as in `kv.tokens=5 %`. Repeatable.")  # fmt: skip

@@ -15,6 +15,7 @@ from kvdsl.cli.progress import shown
 from kvdsl.render.characters import safe
 
 if TYPE_CHECKING:
+    from kvdsl.plan import Fact
     from kvdsl.review.lock import Lock
 
 
@@ -65,7 +66,7 @@ def used_lock(console: Console, paths: tuple[str, ...]) -> Lock:
     from kvdsl.review.lock import lock_of
 
     catalog = Catalog()
-    found = {}
+    found: dict[tuple[str, str], Fact] = {}
     for path in shown(console, ((p, p) for p in paths)):
         for fact in facts(load(path, catalog)):
             if fact.entry:

@@ -23,9 +23,9 @@ _LIMIT = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?)\s*(\S*)")
 
 def asked_of(thresholds: Sequence[str], fails: Sequence[str]) -> Asked:
     """Raises a usage error where a word is not understood."""
-    from kvdsl.review.thresholds import WATCHED, Asked, Threshold
+    from kvdsl.review.thresholds import TELLING, WATCHED, Asked, Threshold
 
-    everywhere, single = Threshold(), {}
+    everywhere, single = TELLING, {}
     for text in thresholds:
         name, equals, limit = text.rpartition("=")
         if equals:

@@ -29,9 +29,7 @@ _WHOLE = frozenset({"stack", "mtp", "lines"})
 def replayable(path: str) -> bool:
     """Whether a figure can be written over the entry's own."""
     names = path.split(".")
-    return (
-        _PATH.fullmatch(path) is not None and names[0] not in _WHOLE and names[-1] != "form"
-    )
+    return _PATH.fullmatch(path) is not None and names[0] not in _WHOLE and names[-1] != "form"
 
 
 def as_it_was(declared: Declared, raw: Raw, figures: Figures) -> Raw:

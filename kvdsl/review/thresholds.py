@@ -75,12 +75,16 @@ class Threshold:
         return shown(change.before) != shown(change.after)
 
 
+TELLING = Threshold(part=Fraction(1, 1000))
+"""What is told unless somebody asks otherwise: less than 0.1 % is in no decision."""
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """Thresholds of all values and of single ones, and what fails a difference: values by name
     with how far they may worsen, and whether broken requirements and new errors count."""
 
-    everywhere: Threshold = Threshold()
+    everywhere: Threshold = TELLING
     single: Mapping[str, Threshold] = field(default_factory=dict)
     fails: Mapping[str, Threshold] = field(default_factory=dict)
     fails_broken: bool = False
