@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING
 from kvdsl.diagnostics import Diagnostic, Report, Severity
 from kvdsl.difference import Trouble
 from kvdsl.formulas import Term
-from kvdsl.plan import Fact, Input
-from kvdsl.planning.deploy import NO_RULES, Rulebook, outcome
+from kvdsl.plan import Fact, Input, SweepTable
+from kvdsl.planning.deploy import NO_RULES, Outcome, Rulebook, outcome
+from kvdsl.planning.fleets import fleet_outcome
 from kvdsl.planning.subjects import layout_faults
 from kvdsl.project.catalog import Catalog
 from kvdsl.project.loader import Project, load, load_text
 from kvdsl.resolve.changes import Change
 from kvdsl.resolve.resolver import Resolver
 from kvdsl.review.sides import Sketches
-from kvdsl.source import SourceFile
-from kvdsl.spec.deployment import Policy
+from kvdsl.requirements import Judged
+from kvdsl.source import SourceFile, Span
+from kvdsl.spec.deployment import Fleet, Policy
 from kvdsl.spec.layout import Layout
 from kvdsl.spec.model import Model
 
@@ -144,6 +146,34 @@ def sketched(project: Project) -> Sketches:
     return Sketches(tuple(plans), tuple(broken), _troubles(project, Report.of(found)))
 
 
+def sketched_report(project: Project) -> Report:
+    """What is wrong with a project's declarations and with the deployments among them."""
+    resolver = Resolver(project)
+    found = _read(resolver)
+    for name in resolver.concrete("deployment"):
+        found.extend(resolver.deployment(name)[1])
+    return Report.of(found)
+
+
+def swept(
+    path: str, name: str | None = None, changes: Sequence[Change] = ()
+) -> tuple[Report, tuple[tuple[str, SweepTable], ...]]:
+    """The sweeps of one deployment, or of all, by the deployment's name."""
+    from kvdsl.planning.sweeps import sweeps
+
+    resolver = Resolver(load(path))
+    found = _read(resolver)
+    tables = []
+    for each in resolver.concrete("deployment"):
+        if name is not None and each != name:
+            continue
+        deployment, faults = resolver.deployment(each, changes)
+        found.extend(faults)
+        if deployment is not None:
+            tables += [(each, table) for table in sweeps(resolver, deployment, changes)]
+    return Report.of(found), tuple(tables)
+
+
 def facts(project: Project) -> tuple[Fact, ...]:
     """What the deployments of a project were made from, and those that are only to be extended
     left out."""
@@ -215,21 +245,34 @@ def _policies(resolver: Resolver) -> tuple[Policy, ...]:
     return tuple(policy for policy in found if isinstance(policy, Policy))
 
 
+def _fleets(resolver: Resolver) -> list[Fleet]:
+    found = (resolver.declaration(name)[0] for name in resolver.concrete("fleet"))
+    return [fleet for fleet in found if isinstance(fleet, Fleet)]
+
+
 def _checked(project: Project, book: Rulebook) -> Checked:
     resolver = Resolver(project)
     found = _read(resolver)
     # A policy holds for all that is checked with it: those of its own file are.
     book = replace(book, policies=(*book.policies, *_policies(resolver)))
-    asked = held = 0
+    judged: list[Judged] = []
+    known: dict[Span | None, Outcome] = {}
     for name in resolver.concrete("deployment"):
         deployment, _ = resolver.deployment(name)
         if deployment is None:
             continue
-        made = outcome(deployment, book=book)
+        made = known[deployment.at] = outcome(deployment, book=book)
         found.extend(made.diagnostics)
-        required = [one.result for one in made.judged if one.requirement.keyword == "require"]
-        asked += sum(result.status != "skipped" for result in required)
-        held += sum(result.status == "holds" for result in required)
+        judged.extend(made.judged)
+    for fleet in _fleets(resolver):
+        # A deployment of another file is judged with that file.
+        parts = [known.get(d.at) or outcome(d) for d in fleet.deployments]
+        of_all = fleet_outcome(fleet, parts)
+        found.extend(told.diagnostic for told in of_all.told)
+        judged.extend(of_all.judged)
+    required = [one.result for one in judged if one.requirement.keyword == "require"]
+    asked = sum(result.status != "skipped" for result in required)
+    held = sum(result.status == "holds" for result in required)
     return Checked(Report.of(found), asked, held, _sources(project), _inputs(project))
 
 
@@ -253,6 +296,12 @@ def _asked(project: Project, dotted: str, changes: Sequence[Change], length: int
     faults = Report.of(resolver.check())
     if not head:
         return Answer(faults, known=resolver.declared("deployment"))
+    if kind == "fleet":
+        fleet, wrong = resolver.declaration(head)
+        if not isinstance(fleet, Fleet):
+            return Answer(faults + Report.of(wrong))
+        made_of = fleet_outcome(fleet, [outcome(each) for each in fleet.deployments])
+        return _answer(faults, made_of.values, dotted.removeprefix(head).lstrip("."))
     if kind == "deployment":
         deployment, wrong = resolver.deployment(head, changes)
         if deployment is None:

@@ -31,7 +31,7 @@ def failed_policy() -> Iterator[Fact]:
         a failed `expect` warns. What a plan does not answer is not met.
 
     Example
-        policy org { require gpus <= 4 because "one quota for each team" }
+        policy org { require memory.reserve >= 4 GB because "our graphs take so much" }
         deployment served {
           model    = models.llama_3_1_8b
           weights  = formats.bf16
@@ -45,7 +45,7 @@ def failed_policy() -> Iterator[Fact]:
     Instead
         A deployment that meets the policy.
 
-        deployment better extends served { layout = { tp = 4 } }
+        deployment better extends served { budget = { reserve = 5 GB } }
     """
     yield from ()
 

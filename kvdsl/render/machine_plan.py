@@ -72,7 +72,7 @@ def plan_form(plan: Plan) -> Json:
         "steps": [_step(step) for step in plan.steps],
         "collectives": [_collective(row) for row in plan.collectives],
         "placement": [_picture(picture) for picture in plan.pictures],
-        "comparison": plan.comparison and _comparison(plan.comparison),
+        "comparison": plan.comparison and comparison_form(plan.comparison),
         "sweeps": [_sweep(sweep) for sweep in plan.sweeps],
         "charts": [_chart(chart) for chart in plan.charts],
         "assumptions": [_entry(entry) for entry in plan.assumptions],
@@ -218,7 +218,7 @@ def _box(box: Box) -> Json:
     }
 
 
-def _comparison(comparison: Comparison) -> Json:
+def comparison_form(comparison: Comparison) -> Json:
     return {
         "layouts": [
             {
