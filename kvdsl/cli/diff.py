@@ -105,7 +105,7 @@ def _difference(  # noqa: PLR0913 - what the command line said
     if against is None and paths:
         raise click.UsageError("name two files or folders, or a revision: --against REV")
     try:
-        past = revision(against or "upstream")
+        past = revision("upstream" if against is None else against)
     except NoRevision as error:
         raise CommandError(safe(str(error))) from None
     given = paths or (".",)

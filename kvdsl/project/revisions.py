@@ -49,6 +49,8 @@ def revision(name: str, folder: str = ".") -> Revision:
 
 
 def _commit(folder: str, name: str) -> str | None:
+    if not name.strip() or "\0" in name:
+        return None
     return _git(
         folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"
     )
