@@ -84,7 +84,7 @@ class Revision:
     """The tree of one commit. Paths are those of the working folder, as on the disk."""
 
     def __init__(self, root: str, folder: str, commit: str, name: str) -> None:
-        self.title = name if name.startswith(commit[:7]) else f"{name} ({commit[:7]})"
+        self.title = commit[:12] if commit.startswith(name) else f"{name} ({commit[:7]})"
         self.commit = commit
         self._root = os.path.realpath(root)
         self._folder = folder

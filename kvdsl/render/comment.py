@@ -29,7 +29,7 @@ from kvdsl.render.changes import (
     tree_lines,
 )
 from kvdsl.render.fitting import Section, fitted, size
-from kvdsl.render.markup import code, fenced, plain_line, prose
+from kvdsl.render.markup import cell, code, fenced, plain_line, prose
 
 MARKER = "<!-- kvdsl-diff -->"
 """The first line of every comment."""
@@ -54,7 +54,7 @@ def comment(difference: Difference, most: int = MOST, *, unchanged: str = "") ->
     if difference.empty:
         return f"{MARKER}\n{prose(unchanged)}\n" if unchanged else ""
     head = "\n".join([MARKER, f"### {_headline(difference)}", "", _summary(difference), ""])
-    foot = f"\n<sub>{prose(f'From {difference.before} to {difference.after}.')}</sub>\n"
+    foot = f"\n<sub>From {code(difference.before)} to {code(difference.after)}.</sub>\n"
     sections = (
         _broken(difference),
         _troubles(difference),
@@ -118,14 +118,14 @@ def _table(difference: Difference) -> Section:
 
 def _row(change: DeploymentChange) -> str:
     value = leading(change)
-    name = code(change.name)
+    name = cell(change.name)
     state = _STATES[change.state]
     if state:
         name += f" *{state}*"
     if change.was:
-        name += f"<br>was {code(change.was)}"
+        name += f"<br>was {cell(change.was)}"
     elif change.was_file:
-        name += f"<br>from {code(change.was_file)}"
+        name += f"<br>from {cell(change.was_file)}"
     if value is None:
         return f"| {name} | | | {_no_value(change)} |"
     before, after = sides(value)

@@ -11,6 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 
+SHARE = 0.5
+"""Of what is left a section may take so much, so that a long one leaves room for those after it;
+what nobody then needs is shared out again, all of it, in the same order."""
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """`head` and `foot` stand around the items, `rest` tells how many are left out. The sections
@@ -32,12 +37,16 @@ def fitted(sections: Sequence[Section], most: int) -> str:
     ]
     left = most - sum(frames)
     counts = dict.fromkeys(range(len(there)), 0)
-    for index in sorted(range(len(there)), key=lambda i: (there[i].rank, i)):
-        for item in there[index].items:
-            if size(item) + 1 > left:
-                break  # what follows is less important: a smaller one would jump the order
-            left -= size(item) + 1
-            counts[index] += 1
+    order = sorted(range(len(there)), key=lambda i: (there[i].rank, i))
+    for share in (SHARE, 1):
+        for index in order:
+            room = int(left * share)
+            for item in there[index].items[counts[index] :]:
+                need = size(item) + 1
+                if need > room:
+                    break  # what follows is less important: a smaller one would jump the order
+                room, left = room - need, left - need
+                counts[index] += 1
     texts = [_text(section, counts[i]) for i, section in enumerate(there)]
     return "\n".join(texts)
 

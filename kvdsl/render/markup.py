@@ -31,13 +31,17 @@ def clipped(text: str, longest: int = LONGEST) -> str:
 
 
 def code(text: str, longest: int = LONGEST) -> str:
-    """A code span, also in a table's cell. An empty text is `-`."""
+    """A code span. An empty text is `-`."""
     shown = clipped(" ".join(visible(text).split()), longest) or "-"
     longest_run = max((len(run) for run in re.findall(r"`+", shown)), default=0)
     fence = "`" * (longest_run + 1)
     pad = " " if shown[0] == "`" or shown[-1] == "`" else ""
-    # Tables end a cell at every bar, in code too, unless it is escaped.
-    return f"{fence}{pad}{shown}{pad}{fence}".replace("|", "\\|")
+    return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def cell(text: str, longest: int = LONGEST) -> str:
+    """A code span in a table, which ends a cell at every bar, in code too, unless it is escaped."""
+    return code(text, longest).replace("|", "\\|")
 
 
 def prose(text: str, longest: int = 600) -> str:
