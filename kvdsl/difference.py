@@ -155,6 +155,19 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
+class Regression:
+    """Why a change fails what was asked of it: a broken `requirement`, a `value` that worsened, a
+    new `error`, a `file` that cannot be planned."""
+
+    sort: Literal["requirement", "value", "error", "file"]
+    subject: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
 class Difference:
     """Two states of a set of specs. `regressions` are the reasons why the change fails what was
     asked of it; `unchanged` counts deployments (of files that were compared) that are as before."""
@@ -164,7 +177,7 @@ class Difference:
     deployments: tuple[DeploymentChange, ...] = ()
     figures: tuple[FigureChange, ...] = ()
     troubles: tuple[Trouble, ...] = ()
-    regressions: tuple[str, ...] = ()
+    regressions: tuple[Regression, ...] = ()
     unchanged: int = 0
     notes: tuple[str, ...] = ()
 

@@ -21,6 +21,7 @@ from kvdsl.difference import (
     FindingChange,
     Flip,
     Mover,
+    Regression,
     SpecChange,
     Trouble,
     ValueChange,
@@ -98,7 +99,7 @@ def difference(text: str, count: int = 1, lines: int = 2) -> Difference:
         tuple(deployment(f"{text}{n}" if count > 1 else text, lines) for n in range(count)),
         (FigureChange("~", text, text, text, text, text, (text,), replayed=False),),
         (Trouble(text, "after", text, 2, text),),
-        (text,),
+        (Regression("value", text, text),),
     )
 
 
@@ -159,7 +160,7 @@ def test_any_number_of_deployments_fits_and_what_is_left_out_is_said(text: str, 
 
 def test_sections_give_way_in_the_stated_order() -> None:
     """With less and less room, what stays is always a prefix of the order of importance."""
-    heads = ["**This fails", "**Requirements**", "| deployment |", "**New findings**",
+    heads = ["**Requirements**", "| deployment |", "**Worse than", "**New findings**",
              "**The catalog changed**"]  # fmt: skip
     whole = comment(difference("chat", 40))
     assert [h for h in heads if h in whole] == heads

@@ -75,7 +75,7 @@ def command(  # noqa: PLR0913 - one parameter an option
         deliver(console, [output], {output.form: _text(console, made, output, always=always)})
     if made.regressions:
         for reason in made.regressions:
-            console.say(f"fails: {safe(reason)}")
+            console.say(f"fails: {safe(str(reason))}")
         return Exit.FINDINGS
     return Exit.CHANGED if exit_code and not made.empty else Exit.FINE
 

@@ -57,7 +57,11 @@ def difference_annotations(difference: Difference) -> str:
                 place = _place_of(flip.place)
                 found.append(Annotation(severity, title, flip_text(flip), place))
         found += [_annotation(finding.diagnostic) for finding in each.found("new")]
-    found += [Annotation(Severity.ERROR, "fails", reason) for reason in difference.regressions]
+    found += [
+        Annotation(Severity.ERROR, "worse than may be", str(reason))
+        for reason in difference.regressions
+        if reason.sort == "value"
+    ]
     return _text(found)
 
 

@@ -3,7 +3,8 @@
 Comes in: a difference. Goes out: one text of at most `MOST` bytes with a stable marker, by which a
 bot finds its own comment. Where it is too long, sections give way in this order, and each says what
 it left out: findings that are still there, findings that are gone, all values of a deployment, the
-tree of the spec, figures of the catalog, new findings, the table, requirements. Not its job:
+tree of the spec, figures of the catalog, new findings, values that fail the change, the table,
+requirements, files that cannot be planned. Not its job:
 escaping (markup), or measuring (fitting).
 """
 
@@ -56,16 +57,16 @@ def comment(difference: Difference, most: int = MOST, *, unchanged: str = "") ->
     head = "\n".join([MARKER, f"### {_headline(difference)}", "", _summary(difference), ""])
     foot = f"\n<sub>From {code(difference.before)} to {code(difference.after)}.</sub>\n"
     sections = (
-        _broken(difference),
         _troubles(difference),
         _flips(difference),
         _table(difference),
-        _findings(difference, "new", "New findings", 4, folded=False),
+        _worsened(difference),
+        _findings(difference, "new", "New findings", 5, folded=False),
         _figures(difference),
         _tree(difference),
         _values(difference),
-        _findings(difference, "gone", "Findings that are gone", 8, folded=True),
-        _findings(difference, "still", "Findings that are still there", 9, folded=True),
+        _findings(difference, "gone", "Findings that are gone", 9, folded=True),
+        _findings(difference, "still", "Findings that are still there", 10, folded=True),
     )
     return f"{head}\n{fitted(sections, most - size(head) - size(foot) - 1)}{foot}"
 
@@ -83,9 +84,14 @@ def _summary(difference: Difference) -> str:
 # --- sections ----------------------------------------------------------------------------------
 
 
-def _broken(difference: Difference) -> Section:
-    items = tuple(f"- {prose(reason)}" for reason in difference.regressions)
-    return Section(0, "**This fails what was asked of it**\n", items, "", _more("reason"))
+def _worsened(difference: Difference) -> Section:
+    """Values that fail the change; requirements, findings and files have sections of their own."""
+    items = tuple(
+        f"- {code(each.subject)}: {prose(each.text)}"
+        for each in difference.regressions
+        if each.sort == "value"
+    )
+    return Section(4, "**Worse than may be**\n", items, "", _more("value"))
 
 
 def _troubles(difference: Difference) -> Section:
@@ -177,7 +183,7 @@ def _figures(difference: Difference) -> Section:
         source = f" from {code(figure.source)}" if figure.source else ""
         items.append(f"- {code(figure.entry)} {prose(figure_text(figure))}{source}"
                      + (f": {used}" if used else "") + note)  # fmt: skip
-    return Section(5, "**The catalog changed**\n", tuple(items), "", _more("figure"))
+    return Section(6, "**The catalog changed**\n", tuple(items), "", _more("figure"))
 
 
 def _tree(difference: Difference) -> Section:
@@ -196,7 +202,7 @@ def _tree(difference: Difference) -> Section:
     count = sum(len(c.spec) for c in difference.deployments)
     told = counted(count, "line", "lines") if count else "whole deployments"
     head = f"<details><summary>What changed in the spec ({told})</summary>\n\n{opening}"
-    return Section(6, head, items, f"{closing}\n</details>", _more("line", blank=True))
+    return Section(7, head, items, f"{closing}\n</details>", _more("line", blank=True))
 
 
 def _kept(line: str) -> str:
@@ -214,8 +220,8 @@ def _values(difference: Difference) -> Section:
     fold = len(changed) > OPEN
     items = tuple("\n".join(_details(change, folded=fold)) for change in changed)
     if fold:
-        return Section(7, "**All values, and why**\n", items, "", _more("deployment"))
-    return Section(7, "", items, "", _more("deployment"))
+        return Section(8, "**All values, and why**\n", items, "", _more("deployment"))
+    return Section(8, "", items, "", _more("deployment"))
 
 
 def _details(change: DeploymentChange, *, folded: bool) -> Iterator[str]:

@@ -28,7 +28,10 @@ def difference_form(difference: Difference) -> Json:
         "after": difference.after,
         "changed": not difference.empty,
         "unchanged": difference.unchanged,
-        "regressions": list(difference.regressions),
+        "regressions": [
+            {"sort": each.sort, "subject": each.subject, "text": each.text}
+            for each in difference.regressions
+        ],
         "deployments": [_deployment(each) for each in difference.deployments],
         "catalog": [_figure(each) for each in difference.figures],
         "troubles": [_trouble(each) for each in difference.troubles],

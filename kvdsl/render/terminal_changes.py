@@ -54,8 +54,6 @@ def _lines(difference: Difference, columns: int, paint: Paint) -> Iterator[str]:
             note = "" if figure.replayed else "; not computed back"
             text = f"{figure.entry} {figure_text(figure)}{used}{note}"
             yield from wrapped(text, columns, "  ", "    ")
-    for reason_ in difference.regressions:
-        yield from ["", *wrapped(f"fails: {reason_}", columns, "", "  ")]
 
 
 def _deployment(change: DeploymentChange, columns: int, paint: Paint) -> Iterator[str]:

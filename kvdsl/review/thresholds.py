@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from kvdsl.comparison import ROWS
 from kvdsl.diagnostics import Severity
-from kvdsl.difference import DeploymentChange, Difference, ValueChange, Worth
+from kvdsl.difference import DeploymentChange, Difference, Regression, ValueChange, Worth
 from kvdsl.units import Quantity, shown
 
 NOISE = 1e-9
@@ -94,33 +94,35 @@ class Asked:
         return self.single.get(change.name, self.everywhere).reached(change)
 
 
-def regressions(difference: Difference, asked: Asked) -> tuple[str, ...]:
-    """Why a difference fails, each as one line."""
-    found: list[str] = []
+def regressions(difference: Difference, asked: Asked) -> tuple[Regression, ...]:
+    """Why a difference fails."""
+    found: list[Regression] = []
     for change in difference.deployments:
         found += _of(change, asked)
     if asked.fails_broken or asked.fails_findings:
         found += [
-            f"{trouble.file} cannot be planned: {trouble.fault}"
+            Regression("file", trouble.file, f"cannot be planned: {trouble.fault}")
             for trouble in difference.troubles
             if trouble.side == "after"
         ]
     return tuple(found)
 
 
-def _of(change: DeploymentChange, asked: Asked) -> Iterator[str]:
+def _of(change: DeploymentChange, asked: Asked) -> Iterator[Regression]:
     if asked.fails_broken:
         for flip in change.flips:
             if flip.broken and flip.keyword == "require":
-                yield f"{change.name}: `require {flip.text}` {flip.after}"
+                text = f"`require {flip.text}` {flip.after}"
+                yield Regression("requirement", change.name, text)
     for value in change.values:
         limit = asked.fails.get(value.name)
         if limit is not None and value.worth == "worse" and limit.reached(value):
-            yield f"{change.name}: {value.label} {change_text(value)}"
+            yield Regression("value", change.name, f"{value.label} {change_text(value)}")
     if asked.fails_findings:
         for finding in change.found("new"):
             if finding.severity is Severity.ERROR and finding.waived is None:
-                yield f"{change.name}: {finding.code} {finding.diagnostic.headline}"
+                text = f"{finding.code} {finding.diagnostic.headline}"
+                yield Regression("error", change.name, text)
 
 
 def change_text(value: ValueChange) -> str:
