@@ -70,6 +70,8 @@ class ValueChange:
     worth: Worth
     movers: tuple[Mover, ...] = ()
     between: Quantity | None = None
+    main: bool = True
+    """Whether a table for people shows it; the others are parts of those that it does."""
 
     @property
     def by(self) -> Quantity | None:

@@ -15,10 +15,10 @@ from kvdsl.planning.fleets import fleet_outcome
 from kvdsl.planning.subjects import layout_faults
 from kvdsl.project.catalog import Catalog
 from kvdsl.project.loader import Project, load, load_text
+from kvdsl.requirements import Judged
 from kvdsl.resolve.changes import Change
 from kvdsl.resolve.resolver import Resolver
 from kvdsl.review.sides import Sketches
-from kvdsl.requirements import Judged
 from kvdsl.source import SourceFile, Span
 from kvdsl.spec.deployment import Fleet, Policy
 from kvdsl.spec.layout import Layout

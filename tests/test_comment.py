@@ -112,7 +112,7 @@ def tokens(text: str) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_of_a_stranger_is_markup(text: str) -> None:
-    """Read back as CommonMark: no link, no picture, no heading and no HTML but the comment's own."""
+    """Read back as CommonMark: no link, no picture, no heading, no HTML but the comment's own."""
     for kind, content in tokens(comment(difference(text))):
         assert kind not in ("link_open", "image", "blockquote_open", "ordered_list_open")
         if kind in ("html_inline", "html_block"):

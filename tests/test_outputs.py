@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import xml.etree.ElementTree as ElementTree
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,7 @@ def test_a_finding_keeps_its_mark_when_its_line_moves() -> None:
 
 def test_junit_is_xml_whatever_a_message_holds() -> None:
     text = junit_text([diagnostic(), diagnostic("w", Severity.WARNING)], ["fine.kvspec", FILE.name])
-    root = ElementTree.fromstring(text)
+    root = ET.fromstring(text)
     assert (root.get("tests"), root.get("failures")) == ("3", "1")
     suites = {suite.get("name"): suite for suite in root}
     assert suites["fine.kvspec"].get("failures") == "0"

@@ -308,9 +308,9 @@ def test_outside_a_repository_two_folders_are_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = Scratch(tmp_path / "both", monkeypatch)
-    made.write({"old/a.kvspec": OTHER, "old/b.kvspec": OTHER.replace("small", "b"),
-                "new/a.kvspec": OTHER.replace("tp = 8", "tp = 4"),
-                "new/c.kvspec": OTHER.replace("small", "c").replace("8 ktok", "9 ktok")})  # fmt: skip
+    later = OTHER.replace("small", "c").replace("8 ktok", "9 ktok")
+    made.write({"old/a.kvspec": OTHER, "old/b.kvspec": OTHER.replace("small", "b")})
+    made.write({"new/a.kvspec": OTHER.replace("tp = 8", "tp = 4"), "new/c.kvspec": later})
     found = json.loads(made.kvdsl("diff", "old", "new", "--output", "json").out)
     states = {d["name"]: (d["state"], d["was"]) for d in found["deployments"]}
     assert states == {"small": ("changed", None), "c": ("renamed", "b")}

@@ -126,7 +126,7 @@ def _changed(paths: Sequence[str], against: str) -> tuple[str, ...]:
 
 
 def _policies(files: Sequence[str]) -> tuple[tuple[Policy, ...], Report]:
-    """The policies of files, and what is wrong with those. Raises CommandError where one has none."""
+    """The policies of files, and what is wrong with them. CommandError where a file has none."""
     from kvdsl.pipeline import policies_of
 
     found: list[Policy] = []
@@ -177,7 +177,7 @@ def united(reports: Iterable[Report]) -> Report:
     return Report.of(unique.values())
 
 
-def report_text(  # noqa: PLR0913, PLR0917 - what the forms need between them
+def report_text(
     report: Report,
     form: str,
     columns: int,

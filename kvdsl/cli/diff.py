@@ -40,7 +40,7 @@ SAME = "No plan changed."
               "Repeatable.")  # fmt: skip
 @click.option("--fail-on", "fails", metavar="WHAT", multiple=True,
               help="Exit with 1 on `regression` (with values named beside it, only of those), "
-              "`requirement`, `error`, or a worse value, as in `kv.tokens=5 %`. Repeatable.")  # fmt: skip
+              "`requirement`, `error`, or a worse value: `kv.tokens=5 %`. Repeatable.")  # fmt: skip
 @click.option("--exit-code", is_flag=True, help="Exit with 4 where something changed.")
 @click.option("--exclude", "excluded", metavar="PATTERN", multiple=True,
               help="Leave out specs below a folder, as a line of .kvspecignore would.")  # fmt: skip
@@ -50,7 +50,7 @@ SAME = "No plan changed."
 @output_option(FORMS, "text without it.")
 @color_option
 @click.pass_obj
-def command(  # noqa: PLR0913 - one parameter an option
+def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     console: Console,
     paths: tuple[str, ...],
     against: str | None,
@@ -80,7 +80,7 @@ def command(  # noqa: PLR0913 - one parameter an option
     return Exit.CHANGED if exit_code and not made.empty else Exit.FINE
 
 
-def _difference(  # noqa: PLR0913 - what the command line said
+def _difference(
     console: Console,
     paths: Sequence[str],
     against: str | None,

@@ -1,7 +1,7 @@
 """The two sides of a comparison, read and planned.
 
-Comes in: two shelves and paths on each. Goes out: sides for `review`. What reads the same on both is
-planned on neither. Not its job: what changed (review).
+Comes in: two shelves and paths on each. Goes out: sides for `review`. What reads the same on both
+is planned on neither. Not its job: what changed (review).
 """
 
 from __future__ import annotations

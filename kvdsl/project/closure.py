@@ -1,8 +1,8 @@
 """Whether a spec and all that it imports read the same on two shelves, without parsing them.
 
-Comes in: a path and two shelves. Goes out: yes, or not known to be. Imports are found by their looks,
-which finds too many (one in a string or a comment) and never too few: then a file is compared that
-need not be.
+Comes in: a path and two shelves. Goes out: yes, or not known to be. Imports are found by their
+looks, which finds too many (one in a string or a comment) and never too few: then a file is
+compared that need not be.
 """
 
 from __future__ import annotations

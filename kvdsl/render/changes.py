@@ -48,10 +48,8 @@ def leading(change: DeploymentChange) -> ValueChange | None:
 
 
 def telling(change: DeploymentChange) -> tuple[ValueChange, ...]:
-    """Values that a table for people shows: those with a better and a worse side. Where none of
-    them moved, all."""
-    first = tuple(v for v in change.values if v.worth != "neutral" or None in (v.before, v.after))
-    return first or change.values
+    """Values that a table for people shows; where none of them moved, all."""
+    return tuple(value for value in change.values if value.main) or change.values
 
 
 def percent(ratio: float) -> str:
@@ -219,11 +217,10 @@ def tree_lines(changes: Sequence[SpecChange], indent: str = "  ") -> Iterator[st
 
 
 def _lines(branch: _Branch, indent: str) -> Iterator[str]:
-    for name, below in branch.below.items():
-        change = below.change
-        title = name
+    for name, first in branch.below.items():
+        below, change, title = first, first.change, name
         while change is None and len(below.below) == 1:  # a level with one thing in it is no level
-            (inner, below) = next(iter(below.below.items()))
+            inner, below = next(iter(below.below.items()))
             title, change = f"{title}.{inner}", below.change
         if change is None:
             yield f"  {indent}{title}"

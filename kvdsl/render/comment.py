@@ -234,7 +234,7 @@ def _details(change: DeploymentChange, *, folded: bool) -> Iterator[str]:
         before, after = sides(value)
         yield (
             f"| {prose(value.label)} | {prose(before)} | {prose(after)} |"
-            f" {prose(delta(value))}{_worth(value)} |"
+            f" {prose(delta(value))}{_worth(value).replace('<br>', ' ')} |"
         )
     why = list(_why(values))
     if why:
@@ -242,7 +242,7 @@ def _details(change: DeploymentChange, *, folded: bool) -> Iterator[str]:
         yield from why
     left = len(change.values) - len(values)
     if left:
-        yield f"\n{counted(left, 'more value', 'more values')} changed, of single modules."
+        yield f"\n{counted(left, 'more value', 'more values')} changed, parts of these."
     if change.small:
         yield f"\n{counted(change.small, 'value', 'values')} changed by less than the threshold."
     if change.compiler:
@@ -261,14 +261,12 @@ MOST_REASONS = 6
 
 def _why(values: Sequence[ValueChange]) -> Iterator[str]:
     """Reasons of the largest changes; a value that moved like another has the same one."""
-    said: set[str] = set()
+    said: set[str] = set()  # of the last terms: what ends in the same has one reason
     for value in sorted(values, key=lambda v: -abs(v.ratio or 0)):
-        text = reason(value.movers)
-        parts = causes(value)
-        if parts:
-            text = f"{parts}{'; ' if text else ''}{text}"
-        if text and text not in said and len(said) < MOST_REASONS:
-            said.add(text)
+        text = "; ".join(part for part in (causes(value), reason(value.movers)) if part)
+        last = reason(value.movers[-1:]) or text
+        if text and last not in said and len(said) < MOST_REASONS:
+            said.add(last)
             yield f"- {prose(value.label)}: {prose(text)}"
 
 

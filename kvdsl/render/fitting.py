@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-
 SHARE = 0.5
 """Of what is left a section may take so much, so that a long one leaves room for those after it;
 what nobody then needs is shared out again, all of it, in the same order."""

@@ -1,7 +1,7 @@
 """JUnit XML and GitLab's code quality: findings where pipelines look for them.
 
-Comes in: diagnostics and the files that were checked. Goes out: text. A file is a suite; what a file
-has no finding of is one passed case. Not its job: which findings (check).
+Comes in: diagnostics and the files that were checked. Goes out: text. A file is a suite; one
+without a finding has one passed case. Not its job: which findings (check).
 """
 
 from __future__ import annotations

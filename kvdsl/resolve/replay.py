@@ -21,7 +21,7 @@ Figures = Mapping[str, str | None]
 
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 _NAMED = {"parts": "attention", "towers": "tower", "algorithms": "algorithm"}
-"""How a block with a name is written: `parts.global.kv_heads` is `attention global { kv_heads }`."""
+"""How a block with a name is written: `parts.a.kv_heads` is `attention a { kv_heads }`."""
 
 _WHOLE = frozenset({"stack", "mtp", "lines"})
 

@@ -36,7 +36,7 @@ _HASH = 16
 """Hexadecimal digits of the SHA-256 that are kept: enough that a change shows, and fit a line."""
 
 
-class BadLock(Exception):  # noqa: N818 - an answer, not a fault
+class BadLock(Exception):
     """The text is no lock; the words say where."""
 
 

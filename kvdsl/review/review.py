@@ -45,7 +45,7 @@ def difference(
     unchanged = 0
     figures: dict[tuple[str, str], tuple[Moved, list[str]]] = {}
     for pair in pairs(old, new):
-        one = _change(pair, asked, middle, old, new)
+        one = _change(pair, asked, middle, new)
         if one is None:
             unchanged += 1
         else:
@@ -84,7 +84,7 @@ def _gravest(change: DeploymentChange) -> tuple[int, float, str, str]:
 
 
 def _change(
-    pair: Pair, asked: Asked, middle: Mapping[tuple[str, str], Plan], old: Side, new: Side
+    pair: Pair, asked: Asked, middle: Mapping[tuple[str, str], Plan], new: Side
 ) -> DeploymentChange | None:
     before, after = pair.before, pair.after
     plan = after or before
@@ -96,7 +96,7 @@ def _change(
     told = tuple(value for value in values if asked.told(value))
     flips = tuple(_flips(before, after))
     findings = tuple(_findings(before, after))
-    state = _state(pair, old, new)
+    state = _state(pair, new)
     fresh = any(each.state != "still" for each in findings)
     if both and state == "changed" and not (spec or told or flips or fresh):
         return None
@@ -118,7 +118,7 @@ def _change(
     )
 
 
-def _state(pair: Pair, old: Side, new: Side) -> State:
+def _state(pair: Pair, new: Side) -> State:
     before, after = pair.before, pair.after
     if before is None and after is not None:
         return "added"
@@ -142,7 +142,7 @@ def _values(before: Plan | None, after: Plan | None, between: Plan | None) -> li
     old = before.values if before else {}
     new = after.values if after else {}
     found = []
-    for name in dict.fromkeys((*new, *old)):
+    for name in dict.fromkeys((*(n for n in LABELS if n in new), *new, *old)):
         if name in INPUTS or (name.startswith("pools.") and name.split(".", 2)[2] in INPUTS):
             continue  # what the author wrote is told as that
         one, two = old.get(name), new.get(name)
@@ -151,7 +151,7 @@ def _values(before: Plan | None, after: Plan | None, between: Plan | None) -> li
         way = movers(one, two) if one and two and one.value != two.value else ()
         middle = between.values[name].quantity if between and name in between.values else None
         label = LABELS.get(name) or (term.label if term else "") or name
-        found.append(ValueChange(name, label, a, b, worth(name, a, b), way, middle))
+        found.append(ValueChange(name, label, a, b, worth(name, a, b), way, middle, name in LABELS))
     return found
 
 
