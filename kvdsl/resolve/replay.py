@@ -8,10 +8,10 @@ job: which figures those are (review's lock).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from kvdsl.diagnostics import Diagnostic
-from kvdsl.resolve.blocks import Raw, merged, read_block
+from kvdsl.resolve.blocks import Body, Entry, Raw, merged, read_block
 from kvdsl.resolve.names import Declared, Scope
 from kvdsl.source import SourceFile
 from kvdsl.syntax.nodes import Declare
@@ -20,8 +20,8 @@ Figures = Mapping[str, str | None]
 """By path in the entry; None where it had no such attribute."""
 
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
-_NAMED = {"parts": "attention", "towers": "tower", "algorithms": "algorithm"}
-"""How a block with a name is written: `parts.a.kv_heads` is `attention a { kv_heads }`."""
+_NAMED = {"parts": "part", "towers": "tower", "algorithms": "algorithm"}
+"""How a raw block calls what has a name of its own: `parts.a.kv_heads` is in `part a`."""
 
 _WHOLE = frozenset({"stack", "mtp", "lines"})
 
@@ -37,7 +37,8 @@ def as_it_was(declared: Declared, raw: Raw, figures: Figures) -> Raw:
     for path, value in figures.items():
         if not replayable(path):
             continue
-        own = _read(declared, _statement(path, value))
+        statement = _statement(raw, path, value)
+        own = None if statement is None else _read(declared, statement)
         if own is None:
             continue
         found: list[Diagnostic] = []
@@ -46,20 +47,43 @@ def as_it_was(declared: Declared, raw: Raw, figures: Figures) -> Raw:
     return raw
 
 
-def _statement(path: str, value: str | None) -> str:
+def _statement(raw: Raw, path: str, value: str | None) -> str | None:
+    """The line of a child that gives an attribute this value; None where the entry has no such
+    block any more."""
     if value is None:
         return f"drop {path}"
-    names = list(_heads(path.split(".")))
-    *blocks, last = names
-    return " { ".join([*blocks, f"{last} = {value}"]) + " }" * len(blocks)
+    heads = []
+    names = path.split(".")
+    inner: Raw | Body | None = raw
+    while len(names) > 1:
+        word = _NAMED.get(names[0])
+        count = 2 if word and len(names) > 2 else 1
+        key = f"{word} {names[1]}" if count == 2 else names[0]
+        entry = _entry(inner, key)
+        if count == 2:
+            if entry is None:
+                return None
+            heads.append(f"{entry.sort or word} {names[1]}")
+        elif entry is not None and not isinstance(entry.value, Body):
+            names = names[:1]  # one value for a whole table: `efficiency = 80 %`
+            break
+        else:
+            heads.append(names[0])
+        inner = entry.value if entry is not None and isinstance(entry.value, Body) else None
+        names = names[count:]
+    opened = "".join(f"{head} {{ " for head in heads)
+    return f"{opened}{names[0]} = {value}{' }' * len(heads)}"
 
 
-def _heads(names: list[str]) -> Iterator[str]:
-    if names[0] in _NAMED and len(names) > 2:
-        yield f"{_NAMED[names[0]]} {names[1]}"
-        yield from names[2:]
-    else:
-        yield from names
+def _entry(block: Raw | Body | None, key: str) -> Entry | None:
+    """An attribute of a block, or of the nearest that it goes on from."""
+    while isinstance(block, Body):
+        own = block.own.entries.get(key)
+        if own is not None:
+            return own
+        base = block.base
+        block = base.value if isinstance(base, Entry) and isinstance(base.value, Body) else None
+    return block.entries.get(key) if block is not None else None
 
 
 def _read(declared: Declared, statement: str) -> Raw | None:
