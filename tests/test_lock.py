@@ -25,7 +25,7 @@ ENTRIES = tuple(f"{plural}.{name}" for plural in PLURALS for name in CATALOG.nam
 def facts(entries: Iterable[str], figures: Figures | None = None) -> dict[tuple[str, str], Fact]:
     catalog = Catalog(figures=figures) if figures else CATALOG
     resolver = Resolver(load_text("kvspec 1\n", catalog=catalog))
-    found = {}
+    found: dict[tuple[str, str], Fact] = {}
     for entry in entries:
         declaration, wrong = resolver.declaration(entry)
         assert declaration is not None, (entry, [d.headline for d in wrong])

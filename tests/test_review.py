@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from kvdsl.project.revisions import NoRevision, revision
 from tests.scratch import Ran, Scratch
 
+ROOT = Path(__file__).resolve().parent.parent
 HARDWARE = """\
 kvspec 1
 
@@ -70,9 +72,15 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scratch:
     return made
 
 
+SCHEMA = Draft202012Validator(
+    json.loads((ROOT / "docs" / "schema" / "diff.json").read_text(encoding="utf-8"))
+)
+
+
 def changed(ran: Ran) -> dict[str, Any]:
     """The one deployment that changed, out of the JSON form."""
     found: dict[str, Any] = json.loads(ran.out)
+    assert [f"{e.json_path}: {e.message[:200]}" for e in SCHEMA.iter_errors(found)] == []
     assert len(found["deployments"]) == 1, [d["name"] for d in found["deployments"]]
     one: dict[str, Any] = found["deployments"][0]
     return one
@@ -380,3 +388,41 @@ def test_a_lock_that_is_none_is_an_error_with_its_line(scratch: Scratch, text: s
     ran = scratch.kvdsl("check", "--locked", ".")
     assert ran.code == 2
     assert "line 1" in ran.err
+
+
+# --- plans that were kept ----------------------------------------------------------------------
+
+
+def test_plans_kept_by_the_same_kvdsl_have_nothing_apart(scratch: Scratch) -> None:
+    scratch.kvdsl("plan", "prod.kvspec", "--output", "json=kept.json")
+    ran = scratch.kvdsl("diff", "kept.json", "prod.kvspec", "--exit-code")
+    assert (ran.code, ran.out) == (0, "")
+
+
+def test_what_neither_spec_nor_catalog_moved_is_the_compilers(scratch: Scratch) -> None:
+    scratch.kvdsl("plan", "prod.kvspec", "--output", "json=kept.json")
+    kept = json.loads((scratch.folder / "kept.json").read_text())
+    (plan,) = kept["plans"]
+    plan["values"]["decode.tpot"]["value"] *= 2
+    scratch.write({"kept.json": json.dumps(kept)})
+    one = changed(scratch.kvdsl("diff", "kept.json", "prod.kvspec", "--output", "json"))
+    assert one["compiler"]
+    assert [value["name"] for value in one["values"]] == ["decode.tpot"]
+    told = scratch.kvdsl("diff", "kept.json", "prod.kvspec").out
+    assert "kvdsl computes it otherwise" in told
+    bandwidth = next(f for f in plan["facts"] if f["path"] == "bandwidth")
+    bandwidth["value"] = "1 TB/s"
+    scratch.write({"kept.json": json.dumps(kept)})
+    found = json.loads(scratch.kvdsl("diff", "kept.json", "prod.kvspec", "--output", "json").out)
+    assert not found["deployments"][0]["compiler"]
+    assert [f["before"] for f in found["catalog"]] == ["1 TB/s"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"format": 9, "plans": []}', '{"format": 1, "plans": [{}]}', "\x00"]
+)
+def test_what_holds_no_plans_is_said_so(scratch: Scratch, text: str) -> None:
+    scratch.write({"kept.json": text})
+    ran = scratch.kvdsl("diff", "kept.json", "prod.kvspec")
+    assert ran.code == 2
+    assert "cannot read `kept.json`" in ran.err

@@ -64,7 +64,8 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
 ) -> int:
     """Compare plans: what the author changed, what the catalog changed, what the numbers did.
 
-    Two files or two folders, or with --against the working tree with a git revision.
+    Two files or two folders, plans that `plan --output json` kept and a file, or with --against the
+    working tree with a git revision.
     """
     from kvdsl.cli.thresholds import asked_of
 
@@ -97,6 +98,8 @@ def _difference(
         for path in paths:
             if not Path(path).exists():
                 raise CommandError(f"cannot read `{safe(path)}`: there is no such file")
+        if old.endswith(".json"):
+            return _since(console, old, new, asked)
         if Path(old).is_dir() != Path(new).is_dir():
             raise click.UsageError("compare two files or two folders, not one of each")
         one = Half(Disk(old), below(DISK, old, excluded))
@@ -114,6 +117,30 @@ def _difference(
         return _compared(halves[0], halves[1], asked, (lock, lock), console)
     finally:
         past.close()
+
+
+def _since(console: Console, old: str, new: str, asked: Asked) -> Difference:
+    """From plans that were kept, perhaps by another kvdsl, to a file as it is planned now."""
+    import json
+
+    from kvdsl.cli.sides import Half, planned
+    from kvdsl.project.catalog import Catalog
+    from kvdsl.project.shelves import Disk
+    from kvdsl.review.kept import BadPlans, kept_plans
+    from kvdsl.review.review import difference
+    from kvdsl.review.sides import Side
+
+    if Path(new).is_dir():
+        raise click.UsageError("compare kept plans with one file")
+    try:
+        kept = kept_plans(json.loads(Path(old).read_text("utf-8")))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CommandError(f"cannot read `{safe(old)}`: {safe(str(error))[:120]}") from None
+    except BadPlans as error:
+        raise CommandError(f"cannot read `{safe(old)}`: {safe(str(error))}") from None
+    before = Side(old, {"": replace(kept, plans=tuple(replace(p, file="") for p in kept.plans))})
+    after = planned(console, Half(Disk(new), {"": new}), [""], Catalog())
+    return difference(before, after, asked)
 
 
 def _beside(path: str, lock: str) -> str:

@@ -79,6 +79,7 @@ def build(
         texts=tuple((source.name, source.text) for source in sources),
         span=place,
         unplanned="" if found.values else _why(found),
+        facts=deployment_facts(deployment),
     )
 
 

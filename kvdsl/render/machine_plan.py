@@ -17,6 +17,7 @@ from kvdsl.plan import (
     CollectiveRow,
     Comparison,
     Entry,
+    Fact,
     Finding,
     MemoryBar,
     Picture,
@@ -77,6 +78,16 @@ def plan_form(plan: Plan) -> Json:
         "charts": [_chart(chart) for chart in plan.charts],
         "assumptions": [_entry(entry) for entry in plan.assumptions],
         "sources": [_entry(entry) for entry in plan.sources],
+        "facts": [_fact(fact) for fact in plan.facts],
+    }
+
+
+def _fact(fact: Fact) -> Json:
+    return {
+        "entry": fact.entry or None,
+        "path": fact.path,
+        "value": fact.value,
+        "written": fact.written or None,
     }
 
 
