@@ -24,7 +24,7 @@ from kvdsl.spec.formats import Recipe, RecipeLine
 from kvdsl.spec.hardware import Selection
 from kvdsl.spec.slots import Measured, PerScope, Table
 from kvdsl.syntax import nodes
-from kvdsl.units import NONE, Dimension, Quantity, exact, shown, tidy
+from kvdsl.units import BYTES, NONE, Dimension, Quantity, exact, shown, tidy
 
 _FRAME = frozenset(
     {*Declaration.model_fields, *Block.model_fields, "libraries", "pools", "requirements"}
@@ -306,6 +306,20 @@ def _exactly(quantity: Quantity) -> str:
             return number
     except (KeyError, ValueError):
         pass
+    if quantity.dimension == BYTES:
+        return _in_whole(quantity)
+    return exact(quantity)
+
+
+_WHOLE_UNITS = ("TiB", "GiB", "MiB", "KiB", "B", "bit")
+
+
+def _in_whole(quantity: Quantity) -> str:
+    """Bytes in the largest unit that has a whole number of them: 85,520,809,984 B is 81,559 MiB."""
+    for name in _WHOLE_UNITS:
+        number = quantity.in_unit(name)
+        if isinstance(number, int):
+            return f"{number} {name}"
     return exact(quantity)
 
 
