@@ -71,6 +71,10 @@ class Scratch:
         assert old in text, f"{old!r} is not in {name}"
         path.write_text(text.replace(old, new), encoding="utf-8")
 
+    def enter(self, folder: str) -> None:
+        """kvdsl runs in a folder of the repository from here on."""
+        self._patch.chdir(self.folder / folder)
+
     def commit(self, message: str) -> str:
         self.git("add", "-A")
         self.git("commit", "-q", "--allow-empty", "-m", message)

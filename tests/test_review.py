@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
 
+from kvdsl.pipeline import sketched
+from kvdsl.project.loader import load_text
 from kvdsl.project.revisions import NoRevision, revision
+from kvdsl.review.sides import Side, Sketches, pairs
 from tests.scratch import Ran, Scratch
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -305,6 +309,35 @@ def test_what_is_no_revision_is_said_so(scratch: Scratch, name: str) -> None:
     ran = scratch.kvdsl("diff", f"--against={name}")
     assert ran.code == 2
     assert "git knows no revision" in ran.err
+
+
+def test_names_of_files_may_be_anything_and_folders_are_those_of_the_user(
+    scratch: Scratch,
+) -> None:
+    names = ("a`b<c>@d #1.kvspec", "tab\there.kvspec", "ü/漢.kvspec", "-x.kvspec")
+    scratch.write({f"teams/{name}": OTHER for name in names})
+    scratch.commit("strange")
+    scratch.write({f"teams/{name}": OTHER.replace("tp = 8", "tp = 4") for name in names})
+    scratch.enter("teams")
+    for form in ("text", "markdown", "json", "github"):
+        ran = scratch.kvdsl("diff", "--against", "HEAD", "--output", form)
+        assert ran.code == 0, ran.err
+        assert ran.out
+    found = json.loads(scratch.kvdsl("diff", "--against", "HEAD", "--output", "json").out)
+    assert {d["file"] for d in found["deployments"]} == set(names)
+    assert {d["state"] for d in found["deployments"]} == {"changed"}
+
+
+def test_hundreds_of_renamed_deployments_each_find_their_own(scratch: Scratch) -> None:
+    plan = sketched(load_text(OTHER, "a.kvspec")).plans[0]
+    old, new = (
+        tuple(replace(plan, name=f"{word}_{n}", file=f"{n}.kvspec") for n in range(400))
+        for word in ("old", "new")
+    )
+    found = pairs(Side("x", {"a": Sketches(old)}), Side("y", {"a": Sketches(new)}))
+    assert len(found) == 400
+    assert all(pair.before and pair.after for pair in found)
+    assert all(pair.before.file == pair.after.file for pair in found if pair.before and pair.after)
 
 
 def test_a_revision_that_looks_like_an_option_is_none(scratch: Scratch) -> None:

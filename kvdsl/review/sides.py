@@ -7,8 +7,9 @@ pipeline).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 
 from kvdsl.difference import Trouble
 from kvdsl.plan import Plan
@@ -46,6 +47,13 @@ class Pair:
 
 
 Key = tuple[str, str]
+Said = frozenset[tuple[str, str]]
+
+MOST_PAIRS = 40_000
+"""So many pairs are compared for a renamed deployment; git stops at a like number of files."""
+
+MOST_ALIKE = 16
+"""Of equals one is as good as another."""
 
 
 def pairs(old: Side, new: Side) -> tuple[Pair, ...]:
@@ -68,25 +76,48 @@ def _renamed(lost: Mapping[Key, Plan], came: Mapping[Key, Plan]) -> dict[Key, Ke
     scored = sorted(
         (
             (_score(key, other, said[key], said[other]), key, other)
-            for key in came
-            for other in lost
+            for key, other in _candidates(lost, came, said)
         ),
         key=lambda each: (-each[0], each[1], each[2]),
     )
     found: dict[Key, Key] = {}
+    taken: set[Key] = set()
     for score, key, other in scored:
-        if score >= ALIKE and key not in found and other not in found.values():
+        if score >= ALIKE and key not in found and other not in taken:
             found[key] = other
+            taken.add(other)
     return found
 
 
-def _said(plan: Plan) -> frozenset[tuple[str, str]]:
+def _candidates(
+    lost: Iterable[Key], came: Iterable[Key], said: Mapping[Key, Said]
+) -> Iterator[tuple[Key, Key]]:
+    """Pairs that may be one deployment: all of them, or where they are too many those of one name,
+    those of one file and those that say the very same."""
+    old, new = list(lost), list(came)
+    if len(old) * len(new) <= MOST_PAIRS:
+        yield from product(new, old)
+        return
+    by_trait: dict[object, list[Key]] = {}
+    for key in old:
+        for trait in _traits(key, said[key]):
+            by_trait.setdefault(trait, []).append(key)
+    for key in new:
+        near = [
+            o for trait in _traits(key, said[key]) for o in by_trait.get(trait, ())[:MOST_ALIKE]
+        ]
+        yield from ((key, other) for other in dict.fromkeys(near))
+
+
+def _traits(key: Key, said: Said) -> tuple[object, ...]:
+    return ("file", key[0]), ("name", key[1]), said
+
+
+def _said(plan: Plan) -> Said:
     return frozenset((fact.path, fact.value) for fact in plan.facts if not fact.entry)
 
 
-def _score(
-    key: Key, other: Key, one: frozenset[tuple[str, str]], two: frozenset[tuple[str, str]]
-) -> float:
+def _score(key: Key, other: Key, one: Said, two: Said) -> float:
     """The share of what either says that both say; one that keeps its name or file goes first."""
     whole = one | two
     alike = len(one & two) / len(whole) if whole else 0.0
