@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kvdsl.diagnostics import Diagnostic, Report, Severity
+from kvdsl.difference import Trouble
 from kvdsl.formulas import Term
-from kvdsl.plan import Input
-from kvdsl.planning.deploy import outcome
+from kvdsl.plan import Fact, Input, SweepTable
+from kvdsl.planning.deploy import NO_RULES, Outcome, Rulebook, outcome
+from kvdsl.planning.fleets import fleet_outcome
 from kvdsl.planning.subjects import layout_faults
+from kvdsl.project.catalog import Catalog
 from kvdsl.project.loader import Project, load, load_text
+from kvdsl.requirements import Judged
 from kvdsl.resolve.changes import Change
 from kvdsl.resolve.resolver import Resolver
-from kvdsl.source import SourceFile
+from kvdsl.review.sides import Sketches
+from kvdsl.source import SourceFile, Span
+from kvdsl.spec.deployment import Fleet, Policy
 from kvdsl.spec.layout import Layout
 from kvdsl.spec.model import Model
 
@@ -134,6 +140,89 @@ def _inputs(project: Project) -> tuple[Input, ...]:
     )
 
 
+def sketched(project: Project) -> Sketches:
+    """Plans of a project as a comparison needs them; a file with errors has troubles."""
+    from kvdsl.planning.build import sketch
+
+    resolver = Resolver(project)
+    found = _read(resolver)
+    plans, broken = [], []
+    for name in resolver.concrete("deployment"):
+        deployment, faults = resolver.deployment(name)
+        if deployment is None:
+            broken.append(name)
+            found.extend(faults)
+        else:
+            plans.append(sketch(outcome(deployment), _sources(project)))
+    return Sketches(tuple(plans), tuple(broken), _troubles(project, Report.of(found)))
+
+
+def sketched_report(project: Project) -> Report:
+    """What is wrong with a project's declarations and with the deployments among them."""
+    resolver = Resolver(project)
+    found = _read(resolver)
+    for name in resolver.concrete("deployment"):
+        found.extend(resolver.deployment(name)[1])
+    return Report.of(found)
+
+
+def swept(
+    path: str, name: str | None = None, changes: Sequence[Change] = ()
+) -> tuple[Report, tuple[tuple[str, SweepTable], ...]]:
+    """The sweeps of one deployment, or of all, by the deployment's name."""
+    from kvdsl.planning.sweeps import sweeps
+
+    resolver = Resolver(load(path))
+    found = _read(resolver)
+    tables = []
+    for each in resolver.concrete("deployment"):
+        if name is not None and each != name:
+            continue
+        deployment, faults = resolver.deployment(each, changes)
+        found.extend(faults)
+        if deployment is not None:
+            tables += [(each, table) for table in sweeps(resolver, deployment, changes)]
+    return Report.of(found), tuple(tables)
+
+
+def facts(project: Project) -> tuple[Fact, ...]:
+    """What the deployments of a project were made from, and those that are only to be extended
+    left out."""
+    from kvdsl.planning.facts import deployment_facts
+
+    resolver = Resolver(project)
+    found: dict[Fact, None] = {}
+    for name in resolver.concrete("deployment"):
+        deployment, _ = resolver.deployment(name)
+        if deployment is not None:
+            found |= dict.fromkeys(deployment_facts(deployment))
+    return tuple(found)
+
+
+def entry_facts(entries: Iterable[str]) -> tuple[Fact, ...]:
+    """What entries of the catalog say now; those that it has no more are left out."""
+    from kvdsl.planning.facts import declaration_facts
+
+    resolver = Resolver(load_text("kvspec 1\n"))
+    found: dict[Fact, None] = {}
+    for entry in entries:
+        if resolver.kind_of(entry) is None:
+            continue
+        declaration, _ = resolver.declaration(entry)
+        if declaration is not None:
+            every = declaration_facts(declaration)
+            found |= {fact: None for fact in every if fact.entry == entry}
+    return tuple(found)
+
+
+def _troubles(project: Project, report: Report) -> tuple[Trouble, ...]:
+    errors = [d for d in report.diagnostics if d.severity is Severity.ERROR]
+    if not errors:
+        return ()
+    first, name = errors[0], project.main.source.name
+    return (Trouble(name, "after", first.headline, len(errors), str(first.span)),)
+
+
 @dataclass(frozen=True, slots=True)
 class Bulk:
     """A deployment prepared for many loads: `serve` takes arrays. `errors` stand against it, and
@@ -189,29 +278,56 @@ class Checked:
     inputs: tuple[Input, ...] = ()
 
 
-def check_path(path: str) -> Checked:
-    """What `check` tells: no comparison, charts or pictures are made."""
-    return checked(load(path))
+def check_path(path: str, catalog: Catalog | None = None, book: Rulebook = NO_RULES) -> Checked:
+    """What `check` tells: no comparison, charts or pictures are made. One catalog for several files
+    reads its own files once."""
+    return checked(load(path, catalog), book)
 
 
-def check_text(text: str, name: str = "<text>") -> Checked:
-    return checked(load_text(text, name))
+def check_text(text: str, name: str = "<text>", book: Rulebook = NO_RULES) -> Checked:
+    return checked(load_text(text, name), book)
 
 
-def checked(project: Project) -> Checked:
+def policies_of(path: str) -> tuple[tuple[Policy, ...], Report]:
+    """The policies that a file declares, and what is wrong with it."""
+    resolver = Resolver(load(path))
+    return _policies(resolver), Report.of(resolver.check())
+
+
+def _policies(resolver: Resolver) -> tuple[Policy, ...]:
+    found = (resolver.declaration(name)[0] for name in resolver.concrete("policy"))
+    return tuple(policy for policy in found if isinstance(policy, Policy))
+
+
+def _fleets(resolver: Resolver) -> list[Fleet]:
+    found = (resolver.declaration(name)[0] for name in resolver.concrete("fleet"))
+    return [fleet for fleet in found if isinstance(fleet, Fleet)]
+
+
+def checked(project: Project, book: Rulebook = NO_RULES) -> Checked:
     """Checks what was loaded: for a caller that keeps files between runs."""
     resolver = Resolver(project)
     found = _read(resolver)
-    asked = held = 0
+    # A policy holds for all that is checked with it: those of its own file are.
+    book = replace(book, policies=(*book.policies, *_policies(resolver)))
+    judged: list[Judged] = []
+    known: dict[Span | None, Outcome] = {}
     for name in resolver.concrete("deployment"):
         deployment, _ = resolver.deployment(name)
         if deployment is None:
             continue
-        made = outcome(deployment)
+        made = known[deployment.at] = outcome(deployment, book=book)
         found.extend(made.diagnostics)
-        required = [one.result for one in made.judged if one.requirement.keyword == "require"]
-        asked += sum(result.status != "skipped" for result in required)
-        held += sum(result.status == "holds" for result in required)
+        judged.extend(made.judged)
+    for fleet in _fleets(resolver):
+        # A deployment of another file is judged with that file.
+        parts = [known.get(d.at) or outcome(d) for d in fleet.deployments]
+        of_all = fleet_outcome(fleet, parts)
+        found.extend(told.diagnostic for told in of_all.told)
+        judged.extend(of_all.judged)
+    required = [one.result for one in judged if one.requirement.keyword == "require"]
+    asked = sum(result.status != "skipped" for result in required)
+    held = sum(result.status == "holds" for result in required)
     return Checked(Report.of(found), asked, held, _files(project), _inputs(project))
 
 
@@ -235,6 +351,12 @@ def _asked(project: Project, dotted: str, changes: Sequence[Change], length: int
     faults = Report.of(resolver.check())
     if not head:
         return Answer(faults, known=resolver.declared("deployment"))
+    if kind == "fleet":
+        fleet, wrong = resolver.declaration(head)
+        if not isinstance(fleet, Fleet):
+            return Answer(faults + Report.of(wrong))
+        made_of = fleet_outcome(fleet, [outcome(each) for each in fleet.deployments])
+        return _answer(faults, made_of.values, dotted.removeprefix(head).lstrip("."))
     if kind == "deployment":
         deployment, wrong = resolver.deployment(head, changes)
         if deployment is None:

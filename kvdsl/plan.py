@@ -314,6 +314,27 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Fact:
+    """One thing that a plan was made from: an attribute by its path, with its resolved value.
+
+    `entry` is the catalog entry that says it (`devices.h200_sxm`, and the path is inside it), or
+    empty where the spec does. `value` is canonical: equal texts mean the same. `written` is what
+    stands in the file, where somebody wrote it."""
+
+    entry: str
+    path: str
+    value: str
+    written: str = ""
+    quantity: Quantity | None = None
+    source: str = ""
+    span: Span | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.entry, self.path
+
+
+@dataclass(frozen=True, slots=True)
 class Input:
     """A text that the plan was made of, the catalog's too: its name, and the SHA-256 of its UTF-8
     bytes without a byte order mark and with `\\n` line ends."""
@@ -356,6 +377,7 @@ class Plan:
     span: Span
     unplanned: str = ""
     inputs: tuple[Input, ...] = ()
+    facts: tuple[Fact, ...] = ()
 
     def value(self, name: str) -> Quantity:
         """A value of the vocabulary. Raises KeyError where the plan does not answer it."""

@@ -69,6 +69,22 @@ class Rule:
         return text[:start].strip(), text[start:].strip()
 
 
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What is told of a code. Codes of texts, names and values have one sentence, rules pages."""
+
+    code: str
+    name: str
+    severity: Severity
+    summary: str
+    doc: str
+    rule: Rule | None = None
+
+    @property
+    def severities(self) -> tuple[Severity, ...]:
+        return (self.severity,) if self.rule is None else self.rule.severities
+
+
 def rule(  # noqa: PLR0913 - each is a part of the rule, and most are named
     code: str,
     name: str,

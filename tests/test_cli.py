@@ -103,11 +103,11 @@ def test_every_code_that_a_user_may_meet_is_explained() -> None:
     sources = (HERE.parent / "kvdsl").rglob("*.py")
     codes = {code for path in sources for code in written.findall(path.read_text("utf-8"))}
     assert codes
-    assert codes - set(rule._pages()) == set()
+    assert codes - set(rule.known_pages()) == set()
 
 
 def test_no_page_of_a_rule_is_wider_than_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    application.main(["rule", *rule._pages()])
+    application.main(["rule", *rule.known_pages()])
     told, _ = capsys.readouterr()
     assert [line for line in told.splitlines() if len(line) > COLUMNS] == []
 
@@ -130,7 +130,7 @@ def _raise(error: BaseException) -> None:
 def test_an_interrupt_ends_quietly(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("kvdsl.cli.rule._pages", lambda: _raise(KeyboardInterrupt()))
+    monkeypatch.setattr("kvdsl.cli.rule.known_pages", lambda: _raise(KeyboardInterrupt()))
     assert application.main(["rule"]) == 130
     assert capsys.readouterr() == ("", "")
 
@@ -139,7 +139,7 @@ def test_a_fault_says_that_it_is_ours_and_what_to_send(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("KVDSL_DEBUG", raising=False)
-    monkeypatch.setattr("kvdsl.cli.rule._pages", lambda: _raise(ZeroDivisionError("a by 0")))
+    monkeypatch.setattr("kvdsl.cli.rule.known_pages", lambda: _raise(ZeroDivisionError("a by 0")))
     assert application.main(["rule", "KV101"]) == 3
     told = capsys.readouterr().err
     assert "this is a fault in kvdsl" in told
@@ -152,7 +152,7 @@ def test_the_whole_trace_is_shown_when_asked_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("KVDSL_DEBUG", "1")
-    monkeypatch.setattr("kvdsl.cli.rule._pages", lambda: _raise(ZeroDivisionError("a by 0")))
+    monkeypatch.setattr("kvdsl.cli.rule.known_pages", lambda: _raise(ZeroDivisionError("a by 0")))
     assert application.main(["rule"]) == 3
     assert "Traceback" in capsys.readouterr().err
 

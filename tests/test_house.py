@@ -29,7 +29,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("placement",),
     ("costs",),
     ("checks",),
-    ("plan", "requirements", "comparison", "planning", "search"),
+    ("plan", "difference", "requirements", "comparison", "planning", "search", "review"),
     ("engines", "render"),
     ("pipeline",),
     ("reference", "cli", "lsp"),
@@ -47,7 +47,7 @@ HOME = {
     "click": {"cli"},
 }
 HEAVY = {"lark", "networkx", "jinja2", "weasyprint", "numpy", "rich"}
-RENDERERS_SEE = {*FLOORS[0], *FLOORS[1], "plan", "render"}
+RENDERERS_SEE = {*FLOORS[0], *FLOORS[1], "plan", "difference", "render"}
 
 MODULE_LINES = 500
 FUNCTION_LINES = 60

@@ -20,18 +20,19 @@ from kvdsl.checks.findings import RULES, examine
 from kvdsl.checks.study import Study
 from kvdsl.costs.estimate import estimate
 from kvdsl.diagnostics import Diagnostic, Message, Severity
-from kvdsl.planning.deploy import outcome
+from kvdsl.planning.deploy import Rulebook, outcome
 from kvdsl.planning.subjects import subject
 from kvdsl.project.catalog import Catalog
 from kvdsl.project.loader import load_text
 from kvdsl.resolve.resolver import Resolver
 from kvdsl.rules import SECTIONS, Rule
+from kvdsl.spec.deployment import Policy
 
 CATALOG = Catalog()
 FILES = sorted((Path(__file__).resolve().parent / "rules").glob("*.kvspec"))
 BY_CODE = {rule.code: rule for rule in RULES}
 
-WITHOUT_BETTER = {"KV901", "KV902"}
+WITHOUT_BETTER = {"KV901", "KV902", "KV903"}
 """Rules on `allow`: a child inherits them, so that nothing better can extend the example."""
 
 COMPANIONS = {
@@ -39,6 +40,7 @@ COMPANIONS = {
     "KV124": {"KV202"},
     "KV145": {"KV202"},
     "KV180": {"KV101:info"},
+    "KV903": {"KV143"},
     "KV183": {"KV145", "KV202"},
     "KV226": {"KV101"},
 }
@@ -54,11 +56,13 @@ def told(text: str, only: str | None = None) -> list[Diagnostic]:
     """Everything that is said of a text, or of one deployment in it."""
     resolver = resolver_of(text)
     found = list(resolver.check())
+    policies = [resolver.declaration(each)[0] for each in resolver.concrete("policy")]
+    book = Rulebook(tuple(p for p in policies if isinstance(p, Policy)), today="2026-02-01")
     for name in resolver.concrete("deployment"):
         if only is None or name == only:
             deployment, _ = resolver.deployment(name)
             assert deployment is not None, [d.headline for d in found]
-            found.extend(outcome(deployment).diagnostics)
+            found.extend(outcome(deployment, book=book).diagnostics)
     return found
 
 

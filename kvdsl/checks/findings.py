@@ -22,6 +22,7 @@ from kvdsl.checks import (
     heads,
     latent,
     load,
+    policies,
     refusals,
     room,
     stages,
@@ -53,6 +54,7 @@ RULES: tuple[Rule, ...] = tuple(
             *refusals.RULES,
             *blocks.RULES,
             *starts.RULES,
+            *policies.RULES,
         ),
         key=lambda r: r.code,
     )

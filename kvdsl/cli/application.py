@@ -26,8 +26,8 @@ from kvdsl.render.characters import safe
 from kvdsl.spelling import nearest
 
 COMMANDS = (
-    "check", "plan", "explain", "get", "collective", "graph", "report", "rule", "fmt", "import",
-    "catalog", "completion",
+    "check", "plan", "diff", "compare", "sweep", "lock", "explain", "get", "collective", "graph",
+    "report", "rule", "fmt", "import", "catalog", "completion",
 )  # fmt: skip
 """In the order that people meet them; each is `command` in the module of its name."""
 
@@ -66,7 +66,8 @@ class _Commands(click.Group):
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
-    epilog="Exit codes: 0 fine, 1 errors found, 2 usage or an unreadable file, 3 a fault in kvdsl.",
+    epilog="Exit codes: 0 fine, 1 errors found, 2 usage or an unreadable file, 3 a fault in kvdsl, "
+    "4 changed, only with diff --exit-code.",
 )
 @click.version_option(__version__, "-V", "--version", message="kvdsl %(version)s")
 @color_option

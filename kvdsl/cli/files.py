@@ -7,17 +7,18 @@ Comes in: paths as a user gave them. Goes out: paths to read, or a file. Not its
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from kvdsl.cli.console import Console
 from kvdsl.cli.exits import CommandError
 from kvdsl.cli.options import Output
+from kvdsl.project.ignoring import specs_below
+from kvdsl.project.shelves import DISK, SUFFIX
 from kvdsl.render.characters import safe
 
 STANDARD_INPUT = "-"
-SUFFIX = ".kvspec"
 
 
 def shown_file(path: str) -> str:
@@ -25,12 +26,13 @@ def shown_file(path: str) -> str:
     return "standard input" if path == STANDARD_INPUT else safe(path)
 
 
-def spec_paths(given: Iterable[str]) -> tuple[str, ...]:
-    """The files as they were named, folders walked for specs; each once, in a fixed order."""
+def spec_paths(given: Iterable[str], excluded: Sequence[str] = ()) -> tuple[str, ...]:
+    """The files as they were named, folders walked for specs; each once, in a fixed order. What a
+    folder's `.kvspecignore` or `excluded` matches is left out of the walk."""
     found: dict[str, str] = {}
     for path in given:
         if path != STANDARD_INPUT and Path(path).is_dir():
-            below = _specs_below(path)
+            below = specs_below(DISK, path, excluded)
             if not below:
                 raise CommandError(f"no {SUFFIX} file below `{safe(path)}`")
             for each in below:
@@ -38,22 +40,6 @@ def spec_paths(given: Iterable[str]) -> tuple[str, ...]:
         else:
             found.setdefault(os.path.normpath(path), path)
     return tuple(found.values())
-
-
-def _specs_below(folder: str) -> list[str]:
-    """Hidden folders are skipped, and links to folders: a circle of them would not end. So are
-    links out of the folder: whoever checks a stranger's branch would show files of their own."""
-    paths = []
-    root = os.path.realpath(folder)
-    for place, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        found = (Path(place, name) for name in names if name.endswith(SUFFIX))
-        paths += [path.as_posix() for path in found if not _leads_out(path, root)]
-    return sorted(paths)
-
-
-def _leads_out(path: Path, root: str) -> bool:
-    return path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(root)
 
 
 def deliver(console: Console, outputs: Iterable[Output], texts: Mapping[str, str]) -> None:

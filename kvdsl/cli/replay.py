@@ -75,6 +75,9 @@ def _may_be_kept(arguments: Sequence[str]) -> bool:
     if not arguments or arguments[0] != "check" or "--no-cache" in arguments:
         return False
     rest = arguments[1:]
+    # These ask what no digest of a file tells: a repository, a lock, policies.
+    if any(a.split("=")[0] in ("--against", "--locked", "--lock", "--policy") for a in rest):
+        return False
     writes = any("=" in a for a in rest if not a.startswith("--output=")) or any(
         a.count("=") > 1 for a in rest
     )

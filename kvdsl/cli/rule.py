@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import click
 
@@ -13,21 +12,10 @@ from kvdsl.cli.options import color_option
 from kvdsl.diagnostics import Severity
 from kvdsl.render.characters import padded, safe, width, wrapped
 from kvdsl.render.paint import SEVERITIES, Paint, Style
-from kvdsl.rules import SECTIONS, Rule
+from kvdsl.rules import SECTIONS, Page, Rule
 from kvdsl.spelling import nearest
 
 INDENT = "    "
-
-
-@dataclass(frozen=True, slots=True)
-class _Page:
-    """What is told of a code. Codes of texts, names and values have one sentence, rules pages."""
-
-    code: str
-    name: str
-    severities: tuple[Severity, ...]
-    summary: str
-    rule: Rule | None = None
 
 
 @click.command("rule")
@@ -36,7 +24,7 @@ class _Page:
 @click.pass_obj
 def command(console: Console, codes: tuple[str, ...]) -> int:
     """Explain codes such as KV101, or list all."""
-    pages = _pages()
+    pages = known_pages()
     if codes:
         asked = [_found(pages, code) for code in codes]
         texts = [_explained(page, console.columns, console.data_paint) for page in asked]
@@ -47,19 +35,22 @@ def command(console: Console, codes: tuple[str, ...]) -> int:
     return Exit.FINE
 
 
-def _pages() -> dict[str, _Page]:
+def known_pages() -> dict[str, Page]:
+    """The page of every code, in their order."""
     from kvdsl.checks.findings import RULES
     from kvdsl.placement.degrees import CODES as SIZES
     from kvdsl.resolve.messages import CODES as NAMES
     from kvdsl.syntax.messages import CODES as SYNTAX
 
     told = (*SYNTAX, *NAMES, *SIZES)
-    pages = [_Page(rule.code, rule.name, rule.severities, rule.summary, rule) for rule in RULES]
-    pages += [_Page(code, name, (Severity.ERROR,), text) for code, name, text in told]
+    pages = [
+        Page(rule.code, rule.name, rule.severity, rule.summary, rule.doc, rule) for rule in RULES
+    ]
+    pages += [Page(code, name, Severity.ERROR, text, text) for code, name, text in told]
     return {page.code: page for page in sorted(pages, key=lambda page: page.code)}
 
 
-def _found(pages: dict[str, _Page], asked: str) -> _Page:
+def _found(pages: dict[str, Page], asked: str) -> Page:
     """By code in either case, or by name. Raises CommandError with the nearest."""
     by_name = {page.name: page for page in pages.values()}
     found = pages.get(asked.upper()) or by_name.get(asked.lower())
@@ -70,7 +61,7 @@ def _found(pages: dict[str, _Page], asked: str) -> _Page:
     raise CommandError(f"no rule `{safe(asked)}`{hint}")
 
 
-def _listed(pages: Iterable[_Page], columns: int, paint: Paint) -> Iterator[str]:
+def _listed(pages: Iterable[Page], columns: int, paint: Paint) -> Iterator[str]:
     every = list(pages)
     names = max((width(page.name) for page in every), default=0)
     for page in every:
@@ -79,7 +70,7 @@ def _listed(pages: Iterable[_Page], columns: int, paint: Paint) -> Iterator[str]
         yield from wrapped(page.summary, columns, "       ", "       ")
 
 
-def _explained(page: _Page, columns: int, paint: Paint) -> str:
+def _explained(page: Page, columns: int, paint: Paint) -> str:
     lines = [f"{paint(Style.STRONG, page.code)} {safe(page.name)} ({_kinds(page, paint)})", ""]
     lines += wrapped(page.summary, columns)
     if page.rule is not None:
@@ -88,7 +79,7 @@ def _explained(page: _Page, columns: int, paint: Paint) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _kinds(page: _Page, paint: Paint) -> str:
+def _kinds(page: Page, paint: Paint) -> str:
     return " or ".join(paint(SEVERITIES[each], each.value) for each in page.severities)
 
 

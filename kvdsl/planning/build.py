@@ -21,6 +21,7 @@ from kvdsl.plan import (
 )
 from kvdsl.planning import charts, headlines, pictures, views
 from kvdsl.planning.deploy import Outcome, Told, outcome
+from kvdsl.planning.facts import deployment_facts
 from kvdsl.planning.subjects import ideal, recipe_title, subject
 from kvdsl.planning.sweeps import sweep_charts
 from kvdsl.source import SourceFile, Span
@@ -80,6 +81,48 @@ def build(
         texts=tuple((source.name, source.text) for source in sources),
         span=place,
         unplanned="" if found.values else found.why,
+        facts=deployment_facts(deployment),
+    )
+
+
+def sketch(found: Outcome, sources: Sequence[SourceFile]) -> Plan:
+    """The plan without what only a report shows: no comparison, charts, pictures or bars."""
+    deployment = found.deployment
+    pool = next(iter(deployment.pools.values()))
+    judged = tuple(one.result for one in found.judged)
+    findings = tuple(finding(t) for t in found.told)
+    made, _ = subject(deployment, pool)
+    layout = made.degrees.text() if made is not None else ""
+    place = deployment.at or Span(sources[0], 0, 0)
+    return Plan(
+        name=deployment.name,
+        doc=deployment.doc,
+        file=sources[0].name,
+        model=_title(pool.model.title if pool.model else ""),
+        layout=_layouts(deployment, layout),
+        layout_name=_layout_name(deployment) or layout,
+        hardware=_hardware(deployment),
+        workload=_workload(pool),
+        formats=_formats(pool),
+        verdict=headlines.verdict(found.values, judged, findings, None),
+        tiles=(),
+        values=found.values,
+        requirements=judged,
+        findings=findings,
+        pictures=(),
+        memory=(),
+        cache=(),
+        charts=(),
+        collectives=(),
+        steps=(),
+        comparison=None,
+        sweeps=(),
+        assumptions=(),
+        sources=(),
+        texts=(),
+        span=place,
+        unplanned="" if found.values else found.why,
+        facts=deployment_facts(deployment),
     )
 
 

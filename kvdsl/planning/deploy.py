@@ -13,11 +13,12 @@ from fractions import Fraction
 from itertools import product, zip_longest
 
 from kvdsl.checks import claims as claim_rules
+from kvdsl.checks import policies as policy_rules
 from kvdsl.checks import refusals
 from kvdsl.checks.findings import RULES, Fired, advice, examine, worded
 from kvdsl.checks.study import Fact, Fill
 from kvdsl.costs.estimate import Estimate, memory_estimate
-from kvdsl.diagnostics import Diagnostic, Severity
+from kvdsl.diagnostics import Diagnostic, Label, Severity
 from kvdsl.formulas import Term
 from kvdsl.planning import pools
 from kvdsl.planning.claims import explanation
@@ -27,7 +28,7 @@ from kvdsl.requirements import CLAIMS, Judged, judge
 from kvdsl.rules import Rule
 from kvdsl.source import Span
 from kvdsl.spec.declaration import Block
-from kvdsl.spec.deployment import Deployment, Pool
+from kvdsl.spec.deployment import Deployment, Policy, Pool
 from kvdsl.spec.engine import Limits
 from kvdsl.spec.layout import Layout
 from kvdsl.spelling import nearest
@@ -72,7 +73,21 @@ class Outcome:
         return next(errors, "the deployment is not complete")
 
 
-def outcome(deployment: Deployment, layout: Layout | None = None) -> Outcome:
+@dataclass(frozen=True, slots=True)
+class Rulebook:
+    """What a check is given beside the deployment: policies, and the day for waivers that end (as
+    `2027-01-31`; empty: none has ended)."""
+
+    policies: tuple[Policy, ...] = ()
+    today: str = ""
+
+
+NO_RULES = Rulebook()
+
+
+def outcome(
+    deployment: Deployment, layout: Layout | None = None, book: Rulebook = NO_RULES
+) -> Outcome:
     """The deployment under its own layouts, or with `layout` in every pool."""
     estimates: dict[str, Estimate] = {}
     faults: list[Diagnostic] = []
@@ -95,7 +110,9 @@ def outcome(deployment: Deployment, layout: Layout | None = None) -> Outcome:
     told.extend(_no_output(deployment))
     told.extend(_shared_devices(estimates))
     told.extend(_transfers(estimates))
-    told = list(_waived(deployment, told, complete=complete and not _stopped(told)))
+    whole = complete and not _stopped(told)
+    told = list(_waived(deployment, told, book.today, complete=whole))
+    told.extend(policy_findings(deployment, values, book.policies))
     return Outcome(deployment, estimates, values, judged, tuple(told), tuple(faults))
 
 
@@ -356,12 +373,53 @@ def _compared(
             yield other.name or made.degrees.text(), memory_estimate(made)
 
 
+def policy_findings(
+    deployment: Deployment, values: Mapping[str, Term], policies: Sequence[Policy]
+) -> Iterator[Told]:
+    """Conditions of policies that a deployment does not meet; without values there is nothing to
+    judge, and an error has said why."""
+    for policy in policies if values else ():
+        for requirement in policy.requirements:
+            one = judge(requirement, values)
+            if one.result.status in ("fails", "unanswered"):
+                yield _against(deployment, policy, one)
+
+
+def _against(deployment: Deployment, policy: Policy, one: Judged) -> Told:
+    rule, result = policy_rules.failed_policy, one.result
+    missing = ", ".join(one.missing)
+    if missing:
+        said = f"{missing} is not answered"
+    elif result.value is not None:
+        said = f"{one.name} is {shown(result.value)}"
+    else:
+        said = "this does not hold"
+    fills: dict[str, Fill] = {
+        "subject": said,
+        "policy": policy.name,
+        "text": result.text,
+        "place": str(one.requirement.span),
+        "margin": result.margin or "it does not hold",
+        "terms": _terms(result.largest),
+        "because": result.because,
+    }
+    place = deployment.at or one.requirement.span
+    labels = (Label(one.requirement.condition.span, f"`{policy.name}` wants this"),)
+    fact = Fact(place, fills, labels=labels)
+    severity = rule.severity if result.keyword == "require" else Severity.WARNING
+    return Told(rule, worded(rule, fact, severity), fact, severity, None)
+
+
 # --- waivers -----------------------------------------------------------------------------------
 
 
-def _waived(deployment: Deployment, told: Sequence[Told], *, complete: bool) -> Iterator[Told]:
+def _waived(
+    deployment: Deployment, told: Sequence[Told], today: str, *, complete: bool
+) -> Iterator[Told]:
     """Findings with the reason of the `allow` that silences them, and findings on the waivers."""
-    reasons = {waiver.code: waiver.because for waiver in deployment.waivers}
+    # Days written as year, month and day are in order as texts.
+    ended = [w for w in deployment.waivers if w.until is not None and today > w.until]
+    reasons = {w.code: w.because for w in deployment.waivers if w not in ended}
     fired = set()
     for one in told:
         fired.add(one.rule.code)
@@ -373,7 +431,10 @@ def _waived(deployment: Deployment, told: Sequence[Told], *, complete: bool) -> 
         )
     known = {rule.code for rule in RULES if rule.stage != "text"}
     for waiver in deployment.waivers:
-        if waiver.code not in known:
+        if waiver in ended:
+            rule = policy_rules.expired_allow
+            fills = {"code": waiver.code, "until": waiver.until or "", "today": today}
+        elif waiver.code not in known:
             rule = claim_rules.unknown_allow
             fills = {"code": waiver.code, "near": ", ".join(nearest(waiver.code, sorted(known)))}
         elif waiver.code not in fired and complete:

@@ -45,11 +45,17 @@ def _listed(root: Path, plural: str) -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in folder.glob("*.kvspec")))
 
 
-class Catalog:
-    """One folder of catalog files. A file is read once, and only if somebody names it."""
+Figures = Mapping[str, Mapping[str, str | None]]
+"""By entry and path, what an entry said at another time; None for what it did not say."""
 
-    def __init__(self, root: Path | None = None) -> None:
+
+class Catalog:
+    """One folder of catalog files. A file is read once, and only if somebody names it. `figures`
+    take the place of what its entries say: a lock's, to plan as it was."""
+
+    def __init__(self, root: Path | None = None, figures: Figures | None = None) -> None:
         self.root = root or catalog_root()
+        self.figures: Figures = figures or {}
         self._files: dict[tuple[str, str], Loaded] = {}
 
     def names(self, plural: str) -> tuple[str, ...]:

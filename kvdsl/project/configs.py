@@ -15,8 +15,8 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
-from kvdsl.project.reading import Refusal, read
-from kvdsl.project.tree import Tree
+from kvdsl.project.reading import Refusal
+from kvdsl.project.shelves import Fence, Shelf
 from kvdsl.source import SourceFile, Span
 from kvdsl.syntax.nodes import Assign, Block, Declare, Module, Text
 
@@ -38,7 +38,7 @@ class ConfigRead:
 
 
 def configs_of(
-    module: Module, folder: Path, shown: PurePosixPath, tree: Tree
+    module: Module, folder: Path, shown: PurePosixPath, fence: Fence, shelf: Shelf
 ) -> Mapping[Span, ConfigRead]:
     """By the place of the text that names one; `shown` is the folder as a user knows it."""
     if KEY not in module.source.text:
@@ -48,7 +48,7 @@ def configs_of(
         if len(found) >= MOST_CONFIGS:
             found[text.span] = ConfigRead(reason="the project names too many configs")
         else:
-            found[text.span] = _read(text, folder, shown, tree)
+            found[text.span] = _read(text, folder, shown, fence, shelf)
     return found
 
 
@@ -68,12 +68,12 @@ def _named(node: object) -> Iterator[Text]:
                 waiting.extend(getattr(each, field.name) for field in fields(each))
 
 
-def _read(text: Text, folder: Path, shown: PurePosixPath, tree: Tree) -> ConfigRead:
+def _read(text: Text, folder: Path, shown: PurePosixPath, fence: Fence, shelf: Shelf) -> ConfigRead:
     from kvdsl.importers.config import MOST_TEXT
 
-    refusal = _refused(text.value) or tree.refused(folder, text.value)
+    refusal = _refused(text.value) or fence.refused(folder, text.value)
     if refusal is None:
-        content = read(Path(os.path.normpath(folder / text.value)), MOST_TEXT)
+        content = shelf.read(Path(os.path.normpath(folder / text.value)), MOST_TEXT)
         if isinstance(content, str):
             name = PurePosixPath(os.path.normpath(shown / text.value)).as_posix()
             return replace(_translated(content, text), source=SourceFile(name, content))

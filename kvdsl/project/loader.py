@@ -17,8 +17,8 @@ from kvdsl.project.catalog import Catalog
 from kvdsl.project.configs import configs_of
 from kvdsl.project.files import Imported, Loaded, parsed, unreadable
 from kvdsl.project.messages import BadImport, ImportCycle, UnnamedImport
-from kvdsl.project.reading import Refusal, read, read_standard_input
-from kvdsl.project.tree import Tree
+from kvdsl.project.reading import Refusal, read_standard_input
+from kvdsl.project.shelves import DISK, Shelf
 from kvdsl.source import Span
 from kvdsl.syntax.nodes import Import
 
@@ -46,27 +46,33 @@ class Project:
         return tuple(d for file in every for d in file.diagnostics)
 
 
-def load(path: str, catalog: Catalog | None = None) -> Project:
-    """The project of a file, under the name that the user gave."""
+def load(path: str, catalog: Catalog | None = None, shelf: Shelf = DISK) -> Project:
+    """The project of a file, under the name that the user gave. Imports come off the same shelf."""
     if path == STANDARD_INPUT:
         text = read_standard_input()
         if isinstance(text, Refusal):
             return _alone(unreadable("<stdin>", text), catalog)
         return load_text(text, "<stdin>", catalog=catalog)
-    refused_or_text = read(Path(path))
+    refused_or_text = shelf.read(Path(path))
     shown = Path(path).as_posix()
     if isinstance(refused_or_text, Refusal):
         return _alone(unreadable(shown, refused_or_text), catalog)
-    return load_text(refused_or_text, shown, Path(path).parent, catalog=catalog)
+    folder = Path(path).parent
+    return load_text(refused_or_text, shown, folder, catalog=catalog, shelf=shelf)
 
 
 def load_text(
-    text: str, name: str = "<text>", folder: Path | None = None, *, catalog: Catalog | None = None
+    text: str,
+    name: str = "<text>",
+    folder: Path | None = None,
+    *,
+    catalog: Catalog | None = None,
+    shelf: Shelf = DISK,
 ) -> Project:
     """The project of a text; its imports are looked for in `folder` (the working folder)."""
     base = folder if folder is not None else Path()
     shown = PurePosixPath(name).parent if folder is not None else PurePosixPath()
-    loading = _Loading(Tree.around(base))
+    loading = _Loading(shelf, base)
     main = loading.followed(parsed(name, text), base, shown, (base / Path(name).name,))
     return Project(main, (*loading.order, main), catalog or Catalog())
 
@@ -78,8 +84,9 @@ def _alone(file: Loaded, catalog: Catalog | None) -> Project:
 class _Loading:
     """The files of one project while they are being followed; each is read once."""
 
-    def __init__(self, tree: Tree) -> None:
-        self._tree = tree
+    def __init__(self, shelf: Shelf, base: Path) -> None:
+        self._shelf = shelf
+        self._fence = shelf.fence(base)
         self._done: dict[Path, Loaded] = {}
         self.order: list[Loaded] = []
 
@@ -99,7 +106,7 @@ class _Loading:
                 found.append(_unnamed(node, name))
             elif name not in imports:  # the second of a pair is the resolver's to report
                 imports[name] = Imported(node, loaded)
-        configs = configs_of(file.module, folder, shown, self._tree)
+        configs = configs_of(file.module, folder, shown, self._fence, self._shelf)
         diagnostics = (*file.diagnostics, *found)
         return replace(file, imports=imports, configs=configs, diagnostics=diagnostics)
 
@@ -107,7 +114,7 @@ class _Loading:
         self, node: Import, folder: Path, shown: PurePosixPath, chain: tuple[Path, ...]
     ) -> tuple[Loaded | None, tuple[Diagnostic, ...]]:
         written = node.path.value
-        refusal = _refused(written) or self._tree.refused(folder, written)
+        refusal = _refused(written) or self._fence.refused(folder, written)
         if refusal:
             return None, (_bad(node.path.span, written, refusal),)
         path = Path(os.path.normpath(folder / written))
@@ -122,7 +129,7 @@ class _Loading:
         if len(self._done) >= MOST_FILES or len(chain) > 50:
             limit = Refusal("the project reaches too many files")
             return None, (_bad(node.path.span, written, limit),)
-        text = read(path)
+        text = self._shelf.read(path)
         if isinstance(text, Refusal):
             return None, (_bad(node.path.span, written, text),)
         name = PurePosixPath(os.path.normpath(shown / written))

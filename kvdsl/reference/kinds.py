@@ -207,7 +207,7 @@ SPECIAL: Mapping[tuple[str, str], tuple[str, str]] = MappingProxyType(
         ("Deployment", "pools"): ("`pool NAME`", "block"),
         ("Deployment", "tiers"): ("`tiers`", "blocks by name"),
         ("Deployment", "requirements"): ("`require`, `expect`", "a condition"),
-        ("Deployment", "waivers"): ("`allow CODE`", '`because "…"`'),
+        ("Deployment", "waivers"): ("`allow CODE`", '`because "…" until "2027-01-31"`'),
         ("Deployment", "compare"): ("`compare`", "layouts"),
         ("Deployment", "sweeps"): (
             "`sweep`, `sweep NAME`",

@@ -64,6 +64,7 @@ WRITING = """\
 | `a = …`, `a { … }` in a child | replaces; merges |
 | `drop a`, `require … as NAME` in a child | removes; replaces the requirement of that name |
 | `require A when B as NAME because "…"`, `expect …` | what follows `A` may be left out |
+| `allow CODE because "…" until "2027-01-31"` | without `until` it never ends |
 | `abstract = true` | only to be extended |"""
 
 

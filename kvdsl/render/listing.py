@@ -36,6 +36,7 @@ _STATEMENTS = frozenset(
         "when",
         "as",
         "because",
+        "until",
         "within",
         "of",
         "per",

@@ -8,7 +8,7 @@ form of a plan (machine_plan).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import isfinite
 
@@ -28,6 +28,11 @@ Json = dict[str, object]
 def text(data: Json) -> str:
     """The text of a JSON form, ending in a newline."""
     return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def array(data: Sequence[Json]) -> str:
+    """The text of a list, for forms that others prescribe."""
+    return json.dumps(list(data), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def number(value: Value) -> Json:

@@ -17,6 +17,7 @@ from kvdsl.plan import (
     CollectiveRow,
     Comparison,
     Entry,
+    Fact,
     Finding,
     MemoryBar,
     Picture,
@@ -72,11 +73,21 @@ def plan_form(plan: Plan) -> Json:
         "steps": [_step(step) for step in plan.steps],
         "collectives": [_collective(row) for row in plan.collectives],
         "placement": [_picture(picture) for picture in plan.pictures],
-        "comparison": plan.comparison and _comparison(plan.comparison),
+        "comparison": plan.comparison and comparison_form(plan.comparison),
         "sweeps": [_sweep(sweep) for sweep in plan.sweeps],
         "charts": [_chart(chart) for chart in plan.charts],
         "assumptions": [_entry(entry) for entry in plan.assumptions],
         "sources": [_entry(entry) for entry in plan.sources],
+        "facts": [_fact(fact) for fact in plan.facts],
+    }
+
+
+def _fact(fact: Fact) -> Json:
+    return {
+        "entry": fact.entry or None,
+        "path": fact.path,
+        "value": fact.value,
+        "written": fact.written or None,
     }
 
 
@@ -218,7 +229,7 @@ def _box(box: Box) -> Json:
     }
 
 
-def _comparison(comparison: Comparison) -> Json:
+def comparison_form(comparison: Comparison) -> Json:
     return {
         "layouts": [
             {

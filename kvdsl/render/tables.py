@@ -257,6 +257,23 @@ def as_csv(plans: Sequence[Plan]) -> str:
     return out.getvalue()
 
 
+def sweep_csv(deployment: str, sweep: SweepTable) -> str:
+    """A row a point: the deployment, the axes as they are written, the values exact; the head of a
+    value's column names its unit."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    heads = []
+    for index, name in enumerate(sweep.shown):
+        known = next((row[1][index] for row in sweep.rows if row[1][index] is not None), None)
+        unit_name = told(known)[1] if known is not None else ""
+        heads.append(f"{name} ({unit_name})" if unit_name not in ("", "1") else name)
+    writer.writerow([*map(_inert, ("deployment", "sweep", *sweep.axes)), *heads])
+    for point, values in sweep.rows:
+        written = ["" if value is None else plain_number(value) for value in values]
+        writer.writerow([*map(_inert, (deployment, sweep.name, *point)), *written])
+    return out.getvalue()
+
+
 def _csv_row(write: object, deployment: str, table: Table, row: Sequence[Cell]) -> None:
     assert callable(write)
     keys = [cell for cell in row if isinstance(cell, str)] if table.name.startswith("sweep") else []

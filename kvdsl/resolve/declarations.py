@@ -38,6 +38,7 @@ from kvdsl.resolve.naming_messages import (
     TooDeep,
 )
 from kvdsl.resolve.recipes import build_format, build_recipe
+from kvdsl.resolve.replay import as_it_was
 from kvdsl.resolve.schema import KINDS
 from kvdsl.resolve.values import Reference, Value, described
 from kvdsl.resolve.workloads import build_workload
@@ -235,7 +236,9 @@ class Declarations:
         base = base.without("abstract")
         if declared.kind == "model":
             base = over_config(self, base, own, declared.scope)
-        return merged(base, own, self.found)
+        raw = merged(base, own, self.found)
+        were = self.catalog.figures.get(declared.catalog)
+        return as_it_was(declared, raw, were) if were else raw
 
     def _parent(self, declared: Declared, path: Path) -> Raw | None:
         value = self.evaluate(path, declared.scope)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 
 from kvdsl.diagnostics import Label
 from kvdsl.resolve.blocks import Body, Choices, Entry, Kept, Raw, merged
@@ -338,7 +339,22 @@ def _waiver(context: Context, kept: Kept[Allow]) -> Waiver | None:
     if not _CODE.fullmatch(node.code.text):
         context.tell(BadCode(node.code.span, node.code.text))
         return None
-    return make(Waiver, node.span, code=node.code.text, because=node.because.value, span=node.span)
+    until = node.until.value if node.until else None
+    if node.until is not None and not _is_date(node.until.value):
+        way = 'write year, month and day, as in `until "2027-01-31"`'
+        told = f"`{node.until.value}`"
+        context.tell(WrongType(node.until.span, "`until`", "a day", told, way))
+        return None
+    code, because = node.code.text, node.because.value
+    return make(Waiver, node.span, code=code, because=because, until=until, span=node.span)
+
+
+def _is_date(text: str) -> bool:
+    """Whether a text is a day of the calendar, as `2027-01-31`."""
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
 
 
 # --- fleets and policies -----------------------------------------------------------------------

@@ -105,10 +105,11 @@ class Requirement(Block):
 
 
 class Waiver(Block):
-    """`allow CODE because "…"`."""
+    """`allow CODE because "…"`, and the last day on which it holds, as `2027-01-31`."""
 
     code: str
     because: str
+    until: str | None = None
     span: Span
 
 

@@ -187,8 +187,11 @@ class Builder:
             return _Clause(word, content)
         return _Clause(word, self._name(content) if word.text == "as" else self._text(content))
 
-    def allow(self, span: Span, code: Token, _: Token, because: Token) -> n.Allow:
-        return n.Allow(self._name(code), self._text(because), span)
+    def allow(
+        self, span: Span, code: Token, _: Token, because: Token, until: Token | None
+    ) -> n.Allow:
+        date = None if until is None else self._text(until)
+        return n.Allow(self._name(code), self._text(because), date, span)
 
     def compare(self, span: Span, *items: n.Expr) -> n.Compare:
         return n.Compare(items, span)

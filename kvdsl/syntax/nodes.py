@@ -243,8 +243,11 @@ class Require:
 
 @dataclass(frozen=True, slots=True)
 class Allow:
+    """`allow CODE because "…" [until "2027-01-31"]`."""
+
     code: Name
     because: Text
+    until: Text | None
     span: Span
     trivia: Trivia = field(default=NO_TRIVIA, compare=False)
 

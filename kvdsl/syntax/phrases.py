@@ -199,6 +199,8 @@ def _sentence(statement: _Sentence) -> str:
             text = words + clauses(statement)
         case n.Allow():
             text = f"allow {statement.code.text} because {expression(statement.because)}"
+            if statement.until is not None:
+                text += f" until {expression(statement.until)}"
         case n.Compare():
             text = f"compare {', '.join(map(expression, statement.items))}"
         case n.Drop():

@@ -1,0 +1,78 @@
+"""`kvdsl lock`: what the catalog means to these specs, written down."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kvdsl.cli.console import Console
+from kvdsl.cli.exits import Exit
+from kvdsl.cli.files import spec_paths, write_file
+from kvdsl.cli.options import color_option, file_names
+from kvdsl.cli.progress import shown
+from kvdsl.render.characters import safe
+
+if TYPE_CHECKING:
+    from kvdsl.plan import Fact
+    from kvdsl.review.lock import Lock
+
+
+@click.command("lock")
+@click.argument("paths", nargs=-1, metavar="[PATH]...", shell_complete=file_names)
+@click.option("--update", is_flag=True, help="Take over figures that moved.")
+@click.option("--lock", "place", metavar="FILE", default="kvspec.lock", show_default=True,
+              help="Where the lock lies.")  # fmt: skip
+@click.option("--exclude", "excluded", metavar="PATTERN", multiple=True,
+              help="Leave out specs below a folder, as a line of .kvspecignore would.")  # fmt: skip
+@color_option
+@click.pass_obj
+def command(
+    console: Console, paths: tuple[str, ...], update: bool, place: str, excluded: tuple[str, ...]
+) -> int:
+    """Write kvspec.lock: the catalog's figures that specs stand on.
+
+    Entries come and go with the specs. A figure that moved since is told, and taken over only with
+    --update; after a merge conflict the conflicting entries are written anew.
+    """
+    from kvdsl.cli.locks import lock_on
+    from kvdsl.project.shelves import DISK
+    from kvdsl.review.lock import Lock, lock_text, move_text, moves
+
+    held = lock_on(DISK, place) or Lock()
+    now = used_lock(console, spec_paths(paths or (".",), excluded))
+    moved = moves(held, now)
+    for move in moved:
+        console.say(safe(move_text(move)))
+    if moved and not update:
+        console.say(f"{_figures(len(moved))} moved; `kvdsl lock --update` takes them over")
+        return Exit.FINDINGS
+    text = lock_text(now)
+    before = DISK.read(Path(place))
+    if text != before:
+        write_file(Path(place), text.encode())
+    count = len(now.entries)
+    state = "is as it was" if text == before else "written"
+    console.say(f"{safe(place)} {state}: {count:,} entr{'y' if count == 1 else 'ies'}")
+    return Exit.FINE
+
+
+def used_lock(console: Console, paths: tuple[str, ...]) -> Lock:
+    """The lock of what these specs use of the installed catalog."""
+    from kvdsl.pipeline import facts
+    from kvdsl.project.catalog import Catalog
+    from kvdsl.project.loader import load
+    from kvdsl.review.lock import lock_of
+
+    catalog = Catalog()
+    found: dict[tuple[str, str], Fact] = {}
+    for path in shown(console, ((p, p) for p in paths)):
+        for fact in facts(load(path, catalog)):
+            if fact.entry:
+                found.setdefault(fact.key, fact)
+    return lock_of(found.values())
+
+
+def _figures(count: int) -> str:
+    return "1 figure" if count == 1 else f"{count:,} figures"

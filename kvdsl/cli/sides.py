@@ -1,0 +1,106 @@
+"""The two sides of a comparison, read and planned.
+
+Comes in: two shelves and paths on each. Goes out: sides for `review`. What reads the same on both
+is planned on neither. Not its job: what changed (review).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kvdsl.cli.console import Console
+from kvdsl.cli.exits import CommandError
+from kvdsl.render.characters import safe
+
+if TYPE_CHECKING:
+    from kvdsl.project.catalog import Catalog
+    from kvdsl.project.shelves import Shelf
+    from kvdsl.review.sides import Side, Sketches
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """A shelf, and its specs by the name that both sides know them by: `prod.kvspec` of two folders
+    is one file."""
+
+    shelf: Shelf
+    paths: Mapping[str, str]
+
+
+def same_places(shelf: Shelf, given: Sequence[str], excluded: Sequence[str]) -> dict[str, str]:
+    """Specs of paths that mean the same on both sides: each is its own name."""
+    from kvdsl.project.ignoring import specs_below
+
+    found: list[str] = []
+    for path in given:
+        if shelf.is_folder(path):
+            found += specs_below(shelf, path, excluded)
+        else:
+            found.append(path)
+    return {os.path.normpath(path): os.path.normpath(path) for path in found}
+
+
+def below(shelf: Shelf, path: str, excluded: Sequence[str]) -> dict[str, str]:
+    """Specs below a folder by their path in it; a file alone has the name ``""``."""
+    from kvdsl.project.ignoring import specs_below
+
+    if not shelf.is_folder(path):
+        return {"": path}
+    found = specs_below(shelf, path, excluded)
+    if not found:
+        raise CommandError(f"no .kvspec file below `{safe(path)}`")
+    return {os.path.relpath(each, path): each for each in found}
+
+
+def unlike(old: Half, new: Half) -> tuple[str, ...]:
+    """Names of files that do not read the same with all that they import. A file that only one
+    side has is one."""
+    from pathlib import Path
+
+    from kvdsl.project.closure import same_text
+    from kvdsl.project.reading import Refusal
+
+    found = []
+    same: set[str] = set()
+    for name in dict.fromkeys((*new.paths, *old.paths)):
+        one, two = old.paths.get(name), new.paths.get(name)
+        if one is None or two is None or one != two:
+            missing = [
+                half.shelf.read(Path(path))
+                for half, path in ((old, one), (new, two))
+                if path is not None
+            ]
+            if all(isinstance(text, Refusal) for text in missing):
+                raise CommandError(f"cannot read `{safe(two or one or name)}`")
+            found.append(name)
+            continue
+        seen = set(same)
+        if same_text(one, old.shelf, new.shelf, seen):
+            same = seen
+        else:
+            found.append(name)
+    return tuple(found)
+
+
+def planned(console: Console, half: Half, names: Sequence[str], catalog: Catalog) -> Side:
+    """The side with the plans of these files. A file that the side has not is left out."""
+    from pathlib import Path
+
+    from kvdsl.cli.progress import shown
+    from kvdsl.pipeline import sketched
+    from kvdsl.project.loader import load
+    from kvdsl.project.reading import Refusal
+    from kvdsl.review.sides import Side
+
+    files: dict[str, Sketches] = {}
+    paths = [(name, half.paths[name]) for name in names if name in half.paths]
+    for name, path in shown(console, ((path, (name, path)) for name, path in paths)):
+        if isinstance(half.shelf.read(Path(path)), Refusal):
+            continue
+        made = sketched(load(path, catalog, half.shelf))
+        # Two files that are compared by hand have one name for both, and show none.
+        files[name] = replace(made, plans=tuple(replace(p, file=name) for p in made.plans))
+    return Side(half.shelf.title, files)

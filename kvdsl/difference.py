@@ -1,0 +1,188 @@
+"""A Difference: all that a renderer may show of two states of a set of specs, already computed.
+
+Comes in: built by `review`. Goes out: frozen records. Three causes are kept apart: what the author
+changed (`SpecChange`), what the catalog or the compiler changed (`FigureChange`, `compiler`), and
+what that did to the numbers (`ValueChange`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from kvdsl.plan import Finding, Status, Verdict
+from kvdsl.units import Quantity, Value
+
+FORMAT = 1
+"""Version of the difference's JSON form."""
+
+Sign = Literal["~", "+", "-"]
+State = Literal["changed", "added", "removed", "renamed", "unreadable"]
+Worth = Literal["better", "worse", "neutral"]
+
+
+@dataclass(frozen=True, slots=True)
+class SpecChange:
+    """An attribute that the author changed (`~`), added or removed, as it is written."""
+
+    sign: Sign
+    path: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class FigureChange:
+    """A figure of the catalog that moved, with the deployments that stand on it. `replayed` says
+    whether the figures before were computed with the old one."""
+
+    sign: Sign
+    entry: str
+    path: str
+    before: str
+    after: str
+    source: str
+    deployments: tuple[str, ...]
+    replayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Mover:
+    """A term of a value's derivation that moved; `was` is its name before, where that is another:
+    the latency of another link."""
+
+    label: str
+    before: Quantity
+    after: Quantity
+    was: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueChange:
+    """A value before and after; one of the two is None where only one side answers it. `movers`
+    lead from the value to the term that moved it most. `between` is the value of the new spec
+    under the old catalog, where both changed: up to it is the author's doing."""
+
+    name: str
+    label: str
+    before: Quantity | None
+    after: Quantity | None
+    worth: Worth
+    movers: tuple[Mover, ...] = ()
+    between: Quantity | None = None
+    main: bool = True
+    """Whether a table for people shows it; the others are parts of those that it does."""
+
+    @property
+    def by(self) -> Quantity | None:
+        """After less before, in their dimension."""
+        if self.before is None or self.after is None:
+            return None
+        return Quantity(self.after.value - self.before.value, self.after.dimension)
+
+    @property
+    def ratio(self) -> float | None:
+        """The change as a part of what was before; None where there was nothing."""
+        if self.before is None or self.after is None or not self.before.value:
+            return None
+        gap: Value = self.after.value - self.before.value
+        return float(gap) / abs(float(self.before.value))
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """A requirement whose verdict changed; None where that side does not have it."""
+
+    keyword: str
+    text: str
+    label: str
+    because: str
+    before: Status | None
+    after: Status | None
+    value_before: Quantity | None
+    value_after: Quantity | None
+    bound: Quantity | None
+    place: str
+
+    @property
+    def broken(self) -> bool:
+        return self.after in ("fails", "unanswered") and self.before in ("holds", "skipped", None)
+
+
+@dataclass(frozen=True, slots=True)
+class FindingChange:
+    """A finding that came, went or stayed."""
+
+    state: Literal["new", "gone", "still"]
+    finding: Finding
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentChange:
+    """One deployment on both sides. `was` is its name before, where it was renamed; `was_file` the
+    file that it stood in, where that changed. `small` counts values that changed by less than the
+    threshold."""
+
+    name: str
+    file: str
+    state: State
+    was: str = ""
+    was_file: str = ""
+    verdict_before: Verdict | None = None
+    verdict_after: Verdict | None = None
+    spec: tuple[SpecChange, ...] = ()
+    values: tuple[ValueChange, ...] = ()
+    flips: tuple[Flip, ...] = ()
+    findings: tuple[FindingChange, ...] = ()
+    small: int = 0
+    compiler: bool = False
+    """Numbers moved though neither the spec nor the catalog did: kvdsl itself changed."""
+
+    def value(self, name: str) -> ValueChange | None:
+        return next((value for value in self.values if value.name == name), None)
+
+    def found(self, state: str) -> tuple[Finding, ...]:
+        return tuple(each.finding for each in self.findings if each.state == state)
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A file that one side cannot read or resolve: its first fault, and how many there are."""
+
+    file: str
+    side: Literal["before", "after"]
+    fault: str
+    count: int
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Regression:
+    """Why a change fails what was asked of it: a broken `requirement`, a `value` that worsened, a
+    new `error`, a `file` that cannot be planned."""
+
+    sort: Literal["requirement", "value", "error", "file"]
+    subject: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Two states of a set of specs. `regressions` are the reasons why the change fails what was
+    asked of it; `unchanged` counts deployments (of files that were compared) that are as before."""
+
+    before: str
+    after: str
+    deployments: tuple[DeploymentChange, ...] = ()
+    figures: tuple[FigureChange, ...] = ()
+    troubles: tuple[Trouble, ...] = ()
+    regressions: tuple[Regression, ...] = ()
+    unchanged: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        return not (self.deployments or self.figures or self.troubles)

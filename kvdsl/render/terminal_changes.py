@@ -1,0 +1,112 @@
+"""A difference as a terminal shows it, and as annotations of a pull request's lines.
+
+Comes in: a difference and the columns there are. Goes out: text. Not its job: the comment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvdsl.difference import DeploymentChange, Difference
+from kvdsl.render.changes import (
+    causes,
+    delta,
+    figure_text,
+    flip_text,
+    headline,
+    leading,
+    reason,
+    sides,
+    summary,
+    telling,
+    tree_lines,
+)
+from kvdsl.render.characters import padded, safe, width, wrapped
+from kvdsl.render.paint import PLAIN, SEVERITIES, Paint, Style
+
+_SIGNS = {"+": Style.GOOD, "-": Style.ERROR, "~": Style.WARNING, " ": Style.FAINT}
+_WORTH = {"better": Style.GOOD, "worse": Style.ERROR, "neutral": Style.STRONG}
+
+
+def difference_text(difference: Difference, columns: int, paint: Paint = PLAIN) -> str:
+    """Everything that changed; empty where nothing did."""
+    if difference.empty:
+        return ""
+    return "\n".join(_lines(difference, columns, paint)) + "\n"
+
+
+def _lines(difference: Difference, columns: int, paint: Paint) -> Iterator[str]:
+    made = headline(difference)
+    whose = f"{made.deployment}: " if made.deployment else ""
+    yield from (paint(Style.STRONG, line) for line in wrapped(f"{whose}{made.text}", columns))
+    yield from wrapped(summary(difference), columns)
+    for trouble in difference.troubles:
+        side = "" if trouble.side == "after" else " before"
+        text = f"{trouble.place or trouble.file} cannot be planned{side}: {trouble.fault}"
+        yield from ["", *wrapped(text, columns, "", "  ")]
+    for each in difference.deployments:
+        yield ""
+        yield from _deployment(each, columns, paint)
+    if difference.figures:
+        yield from ["", paint(Style.STRONG, "The catalog changed")]
+        for figure in difference.figures:
+            used = f" ({', '.join(figure.deployments)})" if figure.deployments else ""
+            note = "" if figure.replayed else "; not computed back"
+            text = f"{figure.entry} {figure_text(figure)}{used}{note}"
+            yield from wrapped(text, columns, "  ", "    ")
+
+
+def _deployment(change: DeploymentChange, columns: int, paint: Paint) -> Iterator[str]:
+    state = "" if change.state == "changed" else f" {change.state}"
+    was = f" (was {change.was})" if change.was else ""
+    was += f" (from {change.was_file})" if change.was_file else ""
+    yield paint(Style.STRONG, safe(change.name)) + safe(f"{state}{was}  {change.file}")
+    for line in tree_lines(change.spec):
+        yield paint(_SIGNS.get(line[:1], Style.FAINT), safe(line))
+    if change.state in ("changed", "renamed"):
+        yield from _values(change, columns, paint)
+    else:
+        verdict = change.verdict_after or change.verdict_before
+        yield from wrapped(verdict.sentence if verdict else "", columns, "  ", "  ")
+    for flip in change.flips:
+        style = Style.ERROR if flip.broken else Style.GOOD
+        text = f"{flip.keyword} {flip.text}: {flip_text(flip)}"
+        yield from (paint(style, line) for line in wrapped(text, columns, "  ", "    "))
+    for state_ in ("new", "gone"):
+        for finding in change.found(state_):
+            head = f"  {state_:4} {finding.severity.value}[{finding.code}] "
+            style = SEVERITIES[finding.severity] if state_ == "new" else Style.FAINT
+            lines = wrapped(finding.diagnostic.headline, columns, head, "       ")
+            yield from (paint(style, line) for line in lines)
+    still = len(change.found("still"))
+    if still:
+        yield paint(Style.FAINT, f"  {still} finding{'s' if still > 1 else ''} still there")
+
+
+def _values(change: DeploymentChange, columns: int, paint: Paint) -> Iterator[str]:
+    shown = telling(change)
+    if not shown:
+        return
+    rows = [(safe(v.label), *map(safe, sides(v))) for v in shown]
+    widths = [max(width(row[i]) for row in rows) for i in range(3)]
+    for value, (label, before, after) in zip(shown, rows, strict=True):
+        cells = (
+            padded(label, widths[0]),
+            f" {padded(before, widths[1], right=True)}",
+            f"-> {padded(after, widths[2], right=True)}",
+        )
+        yield f"    {' '.join(cells)}  " + paint(_WORTH[value.worth], safe(delta(value)))
+    yield from _why(change, columns)
+    if change.small:
+        yield f"    and {change.small} below the threshold"
+    if change.compiler:
+        text = "neither the spec nor the catalog changed: kvdsl computes it otherwise"
+        yield from wrapped(text, columns, "    ", "    ")
+
+
+def _why(change: DeploymentChange, columns: int) -> Iterator[str]:
+    value = leading(change)
+    said = [causes(value), reason(value.movers)] if value else []
+    if value and any(said):
+        text = f"{value.label}: {'; '.join(text for text in said if text)}"
+        yield from wrapped(text, columns, "    because ", "      ")

@@ -1,0 +1,262 @@
+"""The difference of two sides.
+
+Comes in: two sides, where wanted the new spec under the old catalog (`between`), and thresholds.
+Goes out: a `Difference`. Equal sides give an empty one. Not its job: words (render).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from kvdsl.comparison import LABELS
+from kvdsl.difference import (
+    DeploymentChange,
+    Difference,
+    FigureChange,
+    FindingChange,
+    Flip,
+    State,
+    Trouble,
+    ValueChange,
+)
+from kvdsl.plan import Finding, Plan, RequirementResult
+from kvdsl.review.facts import Moved, by_key, moved, spec_changes
+from kvdsl.review.movers import movers
+from kvdsl.review.sides import Pair, Side, pairs
+from kvdsl.review.thresholds import Asked, regressions, tidy, worth
+from kvdsl.spec.vocabulary import INPUTS
+
+PLAIN = Asked()
+
+
+def difference(
+    old: Side,
+    new: Side,
+    asked: Asked = PLAIN,
+    between: Side | None = None,
+    replayed: frozenset[tuple[str, str]] = frozenset(),
+    moves: Sequence[Moved] = (),
+) -> Difference:
+    """What changed from `old` to `new`. `moves` are figures of the catalog that are known to have
+    moved beside those that the plans show; `replayed` those that `old` was computed with."""
+    middle = {(plan.file, plan.name): plan for plan in between.plans()} if between else {}
+    changed: list[DeploymentChange] = []
+    unchanged = 0
+    figures: dict[tuple[str, str], tuple[Moved, list[str]]] = {}
+    for pair in pairs(old, new):
+        one = _change(pair, asked, middle, new)
+        if one is None:
+            unchanged += 1
+        else:
+            changed.append(one)
+        for move in _moves(pair):
+            figures.setdefault((move.entry, move.path), (move, []))[1].append(_name(pair))
+    for move in moves:
+        figures.setdefault((move.entry, move.path), (move, []))
+    made = Difference(
+        old.title,
+        new.title,
+        tuple(sorted(changed, key=_gravest)),
+        tuple(_figures(figures.values(), replayed)),
+        tuple(_troubles(old, new)),
+        unchanged=unchanged,
+    )
+    return replace(made, regressions=regressions(made, asked))
+
+
+def _name(pair: Pair) -> str:
+    plan = pair.after or pair.before
+    assert plan is not None
+    return plan.name
+
+
+def _gravest(change: DeploymentChange) -> tuple[int, float, str, str]:
+    """Broken requirements first, then the largest changes for the worse."""
+    broken = sum(flip.broken for flip in change.flips)
+    errors = sum(f.waived is None and f.severity.rank == 0 for f in change.found("new"))
+    worse = [abs(v.ratio or 0) for v in change.values if v.worth == "worse"]
+    unreadable = change.state == "unreadable"
+    return -(broken + errors + unreadable), -max(worse, default=0.0), change.file, change.name
+
+
+# --- one deployment ----------------------------------------------------------------------------
+
+
+def _change(
+    pair: Pair, asked: Asked, middle: Mapping[tuple[str, str], Plan], new: Side
+) -> DeploymentChange | None:
+    before, after = pair.before, pair.after
+    plan = after or before
+    assert plan is not None
+    facts = by_key(before.facts if before else ()), by_key(after.facts if after else ())
+    both = before is not None and after is not None
+    spec = spec_changes(*facts) if both else ()
+    values = tidy(_values(before, after, middle.get((plan.file, plan.name))))
+    told = tuple(value for value in values if asked.told(value))
+    flips = tuple(_flips(before, after))
+    findings = tuple(_findings(before, after))
+    state = _state(pair, new)
+    fresh = any(each.state != "still" for each in findings)
+    if both and state == "changed" and not (spec or told or flips or fresh):
+        return None
+    still = both and not spec and not any(True for _ in moved(*facts))
+    return DeploymentChange(
+        plan.name,
+        plan.file,
+        state,
+        before.name if before and after and before.name != after.name else "",
+        before.file if before and after and before.file != after.file else "",
+        before.verdict if before else None,
+        after.verdict if after else None,
+        spec,
+        told,
+        flips,
+        findings,
+        len(values) - len(told),
+        compiler=still and bool(values or flips or fresh),
+    )
+
+
+def _state(pair: Pair, new: Side) -> State:
+    before, after = pair.before, pair.after
+    if before is None and after is not None:
+        return "added"
+    if after is None and before is not None:
+        return "unreadable" if _is_broken(new, before) else "removed"
+    assert before is not None
+    assert after is not None
+    same = (before.file, before.name) == (after.file, after.name)
+    return "changed" if same else "renamed"
+
+
+def _is_broken(side: Side, plan: Plan) -> bool:
+    """Whether that side has the deployment, or its file, and cannot resolve it."""
+    sketches = side.files.get(plan.file)
+    if sketches is None:
+        return False
+    return plan.name in sketches.broken or (bool(sketches.troubles) and not sketches.plans)
+
+
+def _values(before: Plan | None, after: Plan | None, between: Plan | None) -> list[ValueChange]:
+    old = before.values if before else {}
+    new = after.values if after else {}
+    found = []
+    for name in dict.fromkeys((*(n for n in LABELS if n in new), *new, *old)):
+        if name in INPUTS or (name.startswith("pools.") and name.split(".", 2)[2] in INPUTS):
+            continue  # what the author wrote is told as that
+        one, two = old.get(name), new.get(name)
+        a, b = one.quantity if one else None, two.quantity if two else None
+        term = two or one
+        way = movers(one, two) if one and two and one.value != two.value else ()
+        middle = between.values[name].quantity if between and name in between.values else None
+        label = LABELS.get(name) or (term.label if term else "") or name
+        found.append(ValueChange(name, label, a, b, worth(name, a, b), way, middle, name in LABELS))
+    return found
+
+
+# --- requirements and findings -----------------------------------------------------------------
+
+
+def _flips(before: Plan | None, after: Plan | None) -> Iterator[Flip]:
+    """Requirements that are judged otherwise. One without a label is known by its text, so that a
+    changed bound is another requirement."""
+    old = _judged(before)
+    new = _judged(after)
+    for key in dict.fromkeys((*new, *old)):
+        one, two = old.get(key), new.get(key)
+        if one is not None and two is not None and one.status == two.status:
+            continue
+        if two is None and one is not None and one.status != "fails":
+            continue  # a requirement that held and is no longer asked is a change of the spec
+        if one is None and two is not None and two.status in ("holds", "skipped"):
+            continue
+        told = two or one
+        assert told is not None
+        yield Flip(
+            told.keyword,
+            told.text,
+            told.label,
+            told.because,
+            one.status if one else None,
+            two.status if two else None,
+            one.value if one else None,
+            two.value if two else None,
+            told.bound,
+            str(told.span),
+        )
+
+
+def _judged(plan: Plan | None) -> dict[str, RequirementResult]:
+    if plan is None:
+        return {}
+    return {f"{r.keyword} {r.label or r.text}": r for r in plan.requirements}
+
+
+def _findings(before: Plan | None, after: Plan | None) -> Iterator[FindingChange]:
+    """By code: as many as there are on both sides stay, the same words first. Failed requirements
+    are told as such."""
+    old, new = _open(before), _open(after)
+    for finding in list(new):
+        same = next((f for f in old if _alike(f, finding)), None) or next(
+            (f for f in old if f.code == finding.code and not _again(f, new)), None
+        )
+        if same is not None:
+            old.remove(same)
+            yield FindingChange("still", finding)
+        else:
+            yield FindingChange("new", finding)
+    yield from (FindingChange("gone", finding) for finding in old)
+
+
+_JUDGED = frozenset({"KV146", "KV910", "KV911", "KV912"})
+"""Codes of requirements that do not hold: `Flip`s tell them."""
+
+
+def _open(plan: Plan | None) -> list[Finding]:
+    findings = plan.findings if plan else ()
+    return [f for f in findings if f.waived is None and f.code not in _JUDGED]
+
+
+def _alike(one: Finding, other: Finding) -> bool:
+    return (one.code, one.diagnostic.headline) == (other.code, other.diagnostic.headline)
+
+
+def _again(finding: Finding, others: Iterable[Finding]) -> bool:
+    """Whether the other side has a finding with the very words, which this one waits for."""
+    return any(_alike(finding, other) for other in others)
+
+
+# --- the catalog -------------------------------------------------------------------------------
+
+
+def _moves(pair: Pair) -> Iterator[Moved]:
+    if pair.before is not None and pair.after is not None:
+        yield from moved(by_key(pair.before.facts), by_key(pair.after.facts))
+
+
+def _figures(
+    found: Iterable[tuple[Moved, list[str]]], replayed: frozenset[tuple[str, str]]
+) -> Iterator[FigureChange]:
+    for move, names in sorted(found, key=lambda each: (each[0].entry, each[0].path)):
+        after = move.after
+        yield FigureChange(
+            move.sign,
+            move.entry,
+            move.path,
+            move.before.value if move.before else "",
+            after.value if after else "",
+            after.source if after else "",
+            tuple(dict.fromkeys(names)),
+            (move.entry, move.path) in replayed or bool(names),
+        )
+
+
+def _troubles(old: Side, new: Side) -> Iterator[Trouble]:
+    """Faults of the new side, and of the old one where the new one is sound: a file that was broken
+    before and still is, is told once."""
+    for file, sketches in new.files.items():
+        yield from sketches.troubles
+        before = old.files.get(file)
+        if before is not None and not sketches.troubles:
+            yield from before.troubles
