@@ -58,16 +58,19 @@ def _told(fact: Fact) -> str:
     return fact.written or fact.value
 
 
-def _order(before: Facts, after: Facts) -> list[tuple[str, str]]:
-    order = list(after)
-    place = 0
+def _order(before: Facts, after: Facts) -> Iterator[tuple[str, str]]:
+    """Keys of `after` in their order, those that are gone behind what they stood behind."""
+    behind: dict[tuple[str, str] | None, list[tuple[str, str]]] = {}
+    last: tuple[str, str] | None = None
     for key in before:
         if key in after:
-            place = order.index(key) + 1
+            last = key
         else:
-            order.insert(place, key)
-            place += 1
-    return order
+            behind.setdefault(last, []).append(key)
+    yield from behind.get(None, ())
+    for key in after:
+        yield key
+        yield from behind.get(key, ())
 
 
 def moved(before: Facts, after: Facts) -> Iterator[Moved]:
