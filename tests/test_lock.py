@@ -19,7 +19,10 @@ from kvdsl.resolve.resolver import Resolver
 from kvdsl.review.lock import MEANING, Lock, Locked, lock_of, lock_text, moves, read_lock
 
 CATALOG = Catalog()
-ENTRIES = tuple(f"{plural}.{name}" for plural in PLURALS for name in CATALOG.names(plural))
+ABSTRACT = {"engines.vllm", "engines.sglang", "engines.tensorrt_llm"}
+"""Only to be extended: whoever uses a version locks what it inherits."""
+NAMES = (f"{plural}.{name}" for plural in PLURALS for name in CATALOG.names(plural))
+ENTRIES = tuple(name for name in NAMES if name not in ABSTRACT)
 
 
 def facts(entries: Iterable[str], figures: Figures | None = None) -> dict[tuple[str, str], Fact]:
