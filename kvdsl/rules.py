@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from kvdsl.diagnostics import Severity
 
-Stage = Literal["text", "subject", "placement", "costs", "plan"]
+Stage = Literal["text", "subject", "placement", "costs", "service", "plan"]
 SECTIONS = ("What it checks", "Why it matters", "Example", "Instead")
 
 

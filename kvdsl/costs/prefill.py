@@ -72,7 +72,7 @@ class Prefill:
 
 def prefill(placement: Placement, books: tuple[Ledger, ...]) -> Prefill:
     subject = placement.subject
-    new, found = _prompt(subject)
+    new, found = prompt_terms(subject)
     carried = passes.prefill_carried(placement, new, found)
     times = passes.rank_times(placement, books, carried)
     exchanged = collectives.costs(placement, carried.tokens, carried.sampled, "prefill")
@@ -96,7 +96,8 @@ def prefill(placement: Placement, books: tuple[Ledger, ...]) -> Prefill:
     )
 
 
-def _prompt(subject: Subject) -> tuple[Term, Term]:
+def prompt_terms(subject: Subject) -> tuple[Term, Term]:
+    """Tokens of a prompt to compute, and those found in a cache."""
     workload = subject.workload
     word = "context" if workload.context is not None else "prompt"
     if workload.classes:

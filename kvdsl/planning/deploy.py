@@ -12,9 +12,10 @@ from fractions import Fraction
 from itertools import combinations
 
 from kvdsl.checks import claims as claim_rules
-from kvdsl.checks.findings import RULES, Fired, examine, worded
+from kvdsl.checks.findings import RULES, Fired, examine, examine_service, worded
 from kvdsl.checks.study import Fact, Fill
 from kvdsl.costs.estimate import Estimate, memory_estimate
+from kvdsl.costs.service import Service
 from kvdsl.diagnostics import Diagnostic, Severity
 from kvdsl.formulas import Term
 from kvdsl.planning import pools
@@ -53,6 +54,7 @@ class Outcome:
     judged: tuple[Judged, ...]
     told: tuple[Told, ...]
     faults: tuple[Diagnostic, ...]
+    service: Service | None = None
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -75,13 +77,15 @@ def outcome(deployment: Deployment, layout: Layout | None = None) -> Outcome:
         if seen.estimate is not None:
             estimates[name] = seen.estimate
     complete = not faults and len(estimates) == len(deployment.pools)
-    values = _values(deployment, estimates) if complete else {}
+    values, whole = _values(deployment, estimates) if complete else ({}, None)
+    if whole is not None:
+        told.extend(_told("", fired, whole.shown()) for fired in examine_service(whole))
     judged = tuple(judge(r, values) for r in deployment.requirements) if values else ()
     told.extend(_requirement_findings(deployment, judged, estimates, layout))
     told.extend(_not_costed(deployment))
     told.extend(_shared_devices(estimates))
     told = list(_waived(deployment, told, complete=complete and not _stopped(told)))
-    return Outcome(deployment, estimates, values, judged, tuple(told), tuple(faults))
+    return Outcome(deployment, estimates, values, judged, tuple(told), tuple(faults), whole)
 
 
 def _stopped(told: Sequence[Told]) -> bool:
@@ -89,12 +93,14 @@ def _stopped(told: Sequence[Told]) -> bool:
                for t in told)  # fmt: skip
 
 
-def _values(deployment: Deployment, estimates: Mapping[str, Estimate]) -> dict[str, Term]:
-    found = pools.values(deployment, estimates)
+def _values(
+    deployment: Deployment, estimates: Mapping[str, Estimate]
+) -> tuple[dict[str, Term], Service]:
+    found, made = pools.served(deployment, estimates)
     first = next(iter(estimates.values()))
     for name, term in inputs(first.subject).items():
         found.setdefault(name, term)
-    return found
+    return found, made
 
 
 def _told(pool: str, fired: Fired, found: Estimate | None) -> Told:
@@ -131,7 +137,6 @@ def _shared_devices(estimates: Mapping[str, Estimate]) -> Iterator[Told]:
 def _not_costed(deployment: Deployment) -> Iterator[Told]:
     """What is written and resolved, but does not enter the figures of this version."""
     parts: list[tuple[str, Block | None]] = [("search", deployment.search)]
-    parts += [(f"tier `{name}`", tier) for name, tier in deployment.tiers.items()]
     for pool in deployment.pools.values():
         parts += [("draft", pool.draft), ("limits", pool.limits)]
     rule = claim_rules.not_costed

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kvdsl.costs.estimate import Estimate
-from kvdsl.costs.transfer import transfer_terms
+from kvdsl.costs.service import Service, service
 from kvdsl.formulas import Term, greatest, least, total
 from kvdsl.spec.deployment import Deployment
 
@@ -22,8 +22,19 @@ _SUMMED = frozenset(
 _LEAST = frozenset({"kv.tokens_per_rank", "memory.kv", "memory.free"})
 
 
-def values(deployment: Deployment, estimates: Mapping[str, Estimate]) -> dict[str, Term]:
-    """Every value that the deployment answers."""
+def served(
+    deployment: Deployment, estimates: Mapping[str, Estimate]
+) -> tuple[dict[str, Term], Service]:
+    """Every value that the deployment answers, and what its pools make together."""
+    own = _own(estimates)
+    made = service(deployment, estimates, own)
+    apart = {name: term for name, term in own.items() if name.startswith("pools.")}
+    whole = {name: term for name, term in own.items() if name not in apart}
+    return {**whole, **made.values, **apart}, made
+
+
+def _own(estimates: Mapping[str, Estimate]) -> dict[str, Term]:
+    """The pools' own values, joined."""
     pools = list(estimates.values())
     if len(pools) == 1:
         return dict(pools[0].values)
@@ -35,28 +46,10 @@ def values(deployment: Deployment, estimates: Mapping[str, Estimate]) -> dict[st
         terms = [pool.values[name] for pool in _asked(name, pools) if name in pool.values]
         if terms and (name not in ("cost.per_hour", "power") or len(terms) == len(pools)):
             found[name] = _joined(name, terms)
-    found.update(_handed_over(deployment, pools, found))
     for title, pool in estimates.items():
         for name, term in pool.values.items():
             found[f"pools.{title}.{name}"] = term
     return found
-
-
-def _handed_over(
-    deployment: Deployment, pools: Sequence[Estimate], found: Mapping[str, Term]
-) -> dict[str, Term]:
-    """The transfer between pools; the first token waits for what of it is visible."""
-    senders = [p for p in pools if p.subject.pool.role == "prefill"]
-    if deployment.transfer is None or not senders:
-        return {}
-    slowest = max(
-        (transfer_terms(deployment.transfer, sender) for sender in senders),
-        key=lambda terms: terms["transfer.time"].value,
-    )
-    if "prefill.ttft" in found:
-        waited = [found["prefill.ttft"], slowest["transfer.time"]]
-        slowest["prefill.ttft"] = total("time to the first token", waited)
-    return slowest
 
 
 def _asked(name: str, pools: Sequence[Estimate]) -> list[Estimate]:
