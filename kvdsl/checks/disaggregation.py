@@ -60,7 +60,7 @@ def needless_disaggregation(made: Service) -> Iterator[Fact]:
         One pool, or a workload that needs two.
 
         deployment better extends served {
-          workload { prompt = 8 ktok; output = 2 ktok; rate = 20 req/s }
+          workload { prompt = 8 ktok; output = 500 tok; rate = 12 req/s }
         }
     """
     yield from _judged(made, pays=False)
@@ -94,7 +94,7 @@ def paying_disaggregation(made: Service) -> Iterator[Fact]:
           kv       = formats.bf16
           layout   { tp = 8 }
           budget   { reserve = 3 GB }
-          workload { prompt = 8 ktok; output = 2 ktok; rate = 20 req/s }
+          workload { prompt = 8 ktok; output = 500 tok; rate = 12 req/s }
           pool prefill { on = 1 x nodes.hgx_h100 }
           pool decode  { on = 1 x nodes.hgx_h100 }
           transfer { over = links.infiniband_ndr }
@@ -108,7 +108,7 @@ def paying_disaggregation(made: Service) -> Iterator[Fact]:
 
 def _judged(made: Service, *, pays: bool) -> Iterator[Fact]:
     one, apart, moved = made.together, made.apart, made.handover
-    if one is None or apart is None or moved is None:
+    if one is None or apart is None or moved is None or _queues(moved):
         return
     if (float(apart.value) < float(one.time.value)) is not pays:
         return
@@ -169,7 +169,7 @@ def pools_out_of_balance(made: Service) -> Iterator[Fact]:
           kv       = formats.bf16
           layout   { tp = 8 }
           budget   { reserve = 3 GB }
-          workload { prompt = 8 ktok; output = 2 ktok; rate = 20 req/s }
+          workload { prompt = 8 ktok; output = 500 tok; rate = 12 req/s }
           pool prefill { on = 1 x nodes.hgx_h100 }
           pool decode  { on = 3 x nodes.hgx_h100; replicas = 3 }
           transfer { over = links.infiniband_ndr }
@@ -207,6 +207,12 @@ def pools_out_of_balance(made: Service) -> Iterator[Fact]:
          ("the same if both were as busy", even.even.quantity)),
         severity=Severity.WARNING if most >= 1 else None,
     )  # fmt: skip
+
+
+def _queues(moved: Handover) -> bool:
+    """Whether requests wait for room: then no mean time of a request is known."""
+    load = moved.receiver.load
+    return load is not None and bool(load.queued)
 
 
 def _percent(share: float) -> str:

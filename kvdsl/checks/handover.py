@@ -69,7 +69,7 @@ def lossy_exact_transfer(made: Service) -> Iterator[Fact]:
           kv       = formats.bf16
           layout   { tp = 8 }
           budget   { reserve = 3 GB }
-          workload { prompt = 8 ktok; output = 2 ktok; rate = 20 req/s }
+          workload { prompt = 8 ktok; output = 500 tok; rate = 12 req/s }
           pool prefill { on = 1 x nodes.hgx_h100 }
           pool decode  { on = 1 x nodes.hgx_h100 }
           transfer { over = links.infiniband_ndr; format = int4; exact = true }
@@ -141,7 +141,7 @@ def slow_codec(made: Service) -> Iterator[Fact]:
           kv       = formats.bf16
           layout   { tp = 8 }
           budget   { reserve = 3 GB }
-          workload { prompt = 8 ktok; output = 2 ktok; rate = 20 req/s }
+          workload { prompt = 8 ktok; output = 500 tok; rate = 12 req/s }
           pool prefill { on = 1 x nodes.hgx_h100 }
           pool decode  { on = 1 x nodes.hgx_h100 }
           transfer { over = links.infiniband_ndr; format = slow }
@@ -186,7 +186,7 @@ def slow_codec(made: Service) -> Iterator[Fact]:
     Severity.ERROR,
     "service",
     "the requests hand over {needed}, and what joins the pools carries {present}",
-    label="{lanes} lanes a request",
+    label="{lanes} a request",
     notes=("{rate} of {size} each",),
 )
 def link_below_demand(made: Service) -> Iterator[Fact]:
@@ -205,7 +205,7 @@ def link_below_demand(made: Service) -> Iterator[Fact]:
           kv       = formats.bf16
           layout   { tp = 8 }
           budget   { reserve = 3 GB }
-          workload { prompt = 8 ktok; output = 2 ktok; rate = 20 req/s }
+          workload { prompt = 8 ktok; output = 500 tok; rate = 12 req/s }
           pool prefill { on = 1 x nodes.hgx_h100 }
           pool decode  { on = 1 x nodes.hgx_h100 }
           transfer { over = links.roce_100; lanes = 1 }
@@ -229,7 +229,7 @@ def link_below_demand(made: Service) -> Iterator[Fact]:
         {
             "needed": needed.quantity,
             "present": moved.present.quantity,
-            "lanes": moved.lanes.quantity,
+            "lanes": _lanes(moved),
             "rate": made.arrivals.quantity,
             "size": moved.size.quantity,
         },
@@ -239,12 +239,17 @@ def link_below_demand(made: Service) -> Iterator[Fact]:
     )  # fmt: skip
 
 
+def _lanes(moved: Handover) -> str:
+    count = float(moved.lanes.value)
+    return f"{count:g} lane{'s' if count != 1 else ''}"
+
+
 @rule(
     "KV172",
     "converted-layout",
     Severity.WARNING,
     "service",
-    "prefill is cut by {sender} and decode by {receiver}: the cache is converted on its way",
+    "prefill holds a request {sender} and decode {receiver}: the cache is converted on its way",
     label="{size} a request, {beyond}",
     notes=("each byte is pulled by {copies} devices", "{uneven}"),
 )
@@ -263,24 +268,22 @@ def converted_layout(made: Service) -> Iterator[Fact]:
 
     Example
         deployment served {
-          model    = models.deepseek_v3
-          weights  = formats.fp8
+          model    = models.gpt_2
+          weights  = formats.bf16
           kv       = formats.bf16
           budget   { reserve = 3 GB }
-          workload { prompt = 4 ktok; output = 1 ktok; rate = 2 req/s }
-          on       = 1 x nodes.hgx_h200
-          layout   { attention { dp = 8 }; experts { ep = 8 } }
-          pool prefill { role = prefill }
-          pool decode  { layout { attention { dp = 4; tp = 2 }; experts { ep = 8 } } }
-          transfer { over = links.infiniband_ndr }
-          allow KV105 because "tried"
+          workload { prompt = 512 tok; output = 256 tok; rate = 100 req/s }
+          pool prefill { on = nodes.hgx_h100.devices[0..2]; layout { tp = 3 } }
+          pool decode  { on = nodes.hgx_h100.devices[4..5]; layout { tp = 2 } }
+          transfer { over = links.nvlink4 }
+          allow KV170 because "decode is to be steady"
         }
 
     Instead
-        The same cut of the cache in both pools.
+        The same cut of the cache in both pools, or one that halves the other's.
 
         deployment better extends served {
-          pool decode { layout { attention { dp = 8 }; experts { ep = 8 } } }
+          pool prefill { on = nodes.hgx_h100.devices[0..1]; layout { tp = 2 } }
         }
     """
     moved = made.handover
@@ -312,7 +315,7 @@ def _shape(pool: Estimate) -> str:
     degrees = pool.subject.degrees
     axes = (("TP", degrees.attention.tp), ("CP", degrees.attention.cp), ("PP", degrees.pp))
     said = [f"{axis}={size}" for axis, size in axes if size > 1]
-    return " ".join(said) or "nothing"
+    return f"over {' '.join(said)}" if said else "whole on a device"
 
 
 @rule(
@@ -344,10 +347,11 @@ def unpaired_stages(made: Service) -> Iterator[Fact]:
           kv       = formats.bf16
           layout   { tp = 4 }
           budget   { reserve = 3 GB }
-          workload { prompt = 8 ktok; output = 2 ktok; rate = 20 req/s }
+          workload { prompt = 8 ktok; output = 500 tok; rate = 12 req/s }
           pool prefill { on = 1 x nodes.hgx_h100; replicas = 2 }
           pool decode  { on = 1 x nodes.hgx_h100; replicas = 2 }
           transfer { over = links.roce_200 }
+          allow KV170 because "decode is to be steady"
         }
 
     Instead
@@ -421,7 +425,7 @@ def pools_keep_other_formats(made: Service) -> Iterator[Fact]:
           kv       = formats.bf16
           layout   { tp = 8 }
           budget   { reserve = 3 GB }
-          workload { prompt = 8 ktok; output = 2 ktok; rate = 20 req/s }
+          workload { prompt = 8 ktok; output = 500 tok; rate = 12 req/s }
           pool prefill { on = 1 x nodes.hgx_h100 }
           pool decode  { on = 1 x nodes.hgx_h100; kv = formats.fp8 }
           transfer { over = links.infiniband_ndr }

@@ -73,23 +73,23 @@ def tier_below_demand(made: Service) -> Iterator[Fact]:
         Below the demand loads queue without end, and evictions hold up what evicts.
 
     Example
+        tier slow { read = 100 GB/s; write = 10 GB/s }
+
         deployment served {
           model    = models.llama_3_1_8b
           weights  = formats.bf16
           kv       = formats.bf16
           on       = 1 x nodes.hgx_h100
-          layout   { attention { dp = 8 } }
+          layout   { tp = 8 }
           budget   { reserve = 3 GB }
-          workload { prompt = 32 ktok; output = 500 tok; rate = 20 req/s; prefix_hits = 90 % }
-          tiers    { disk { tier = tiers.nvme_gen5; capacity = 15 TB per node; count = 1 } }
+          workload { prompt = 8 ktok; output = 500 tok; rate = 30 req/s; prefix_hits = 50 % }
+          tiers    { disk { tier = slow; capacity = 15 TB per node } }
         }
 
     Instead
         More or faster units, or a smaller format.
 
-        deployment better extends served {
-          tiers { disk { count = 8; store = evicted } }
-        }
+        deployment better extends served { tiers { disk { tier = tiers.ddr5 } } }
     """
     for each, kept in _tiers(made):
         wanted = _lacking(kept)
@@ -289,7 +289,7 @@ def tier_refuses_format(made: Service) -> Iterator[Fact]:
     "service",
     "prefixes take {working} while they are asked again, and all memory together holds {room}",
     label="at most {share} of them are found",
-    notes=("{new} new tokens a second, for {reuse} each",),
+    notes=("{new} are new, each asked again for {reuse}",),
     helps=("{missing} more, or a smaller format, would hold them all",),
 )
 def prefixes_beyond_tiers(made: Service) -> Iterator[Fact]:
@@ -310,7 +310,9 @@ def prefixes_beyond_tiers(made: Service) -> Iterator[Fact]:
           on       = 1 x nodes.hgx_h100
           layout   { tp = 8 }
           budget   { reserve = 3 GB }
-          workload { prompt = 8 ktok; output = 1 tok; rate = 6 req/s; prefix_hits = 50 %; reuse = 1 h }
+          workload {
+            prompt = 8 ktok; output = 500 tok; rate = 6 req/s; prefix_hits = 50 %; reuse = 1 h
+          }
           tiers    { host { tier = tiers.ddr5; capacity = 1 TB per node } }
         }
 
@@ -366,7 +368,7 @@ def slow_in_place(made: Service) -> Iterator[Fact]:
           weights  = formats.bf16
           kv       = formats.bf16
           on       = 1 x nodes.hgx_h100
-          layout   { attention { dp = 8 } }
+          layout   { tp = 8 }
           budget   { reserve = 3 GB }
           workload { prompt = 32 ktok; output = 500 tok; rate = 2 req/s }
           tiers    { host { tier = tiers.ddr5; capacity = 1 TB per node; in_place = true } }

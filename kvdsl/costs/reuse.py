@@ -256,7 +256,7 @@ def _break_even(tier: Tier, service: Term, lookup: Callable[[Number], Term | Non
     if not pays(high):
         return None
     low = high // 2
-    while high - low > max(1, high // 256):
+    while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if pays(middle) else (middle, high)
     return Term("shortest prefix worth fetching", high, TOKENS,
