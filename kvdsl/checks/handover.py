@@ -306,7 +306,7 @@ def converted_layout(made: Service) -> Iterator[Fact]:
             "copies": Quantity(tidy(size / one), NONE) if size > one else "",
             "uneven": f"neither of {tp[0]} and {tp[1]} divides the other" if uneven else "",
         },
-        (("sent beyond one copy", Quantity(tidy(size - one), BYTES)),),
+        (("sent beyond one copy", Quantity(tidy(size - one), BYTES)),) if size > one else (),
         severity=Severity.WARNING if size > one or uneven else Severity.INFO,
     )
 

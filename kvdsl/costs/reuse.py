@@ -128,7 +128,7 @@ def reuse(pool: Estimate, tiers: Sequence[Tier], rate: Term | None) -> Reuse:
     near = _near(pool)
     near_share = _share(working, [], near, first=not tiers)
     nearer, kept = [near], []
-    prompts = _Prompts(rate, fresh, working, found, _recompute(pool, new))
+    prompts = _Prompts(rate, fresh, working, found, recomputing(pool))
     for number, tier in enumerate(tiers):
         share = _share(working, nearer, tier.tokens, first=number == 0)
         kept.append(_kept(pool, tier, prompts, nearer, share))
@@ -214,10 +214,10 @@ def _written(tier: Tier, nearer: Sequence[Term], working: Term | None) -> Term:
 # --- fetch or compute ----------------------------------------------------------------------------
 
 
-def _recompute(pool: Estimate, new: Term) -> Callable[[Number], Term | None]:
+def recomputing(pool: Estimate) -> Callable[[Number], Term | None]:
     """The time to compute a prefix of some length before the workload's new tokens, remembered."""
     known: dict[int, Term] = {}
-    fresh = max(1, int(new.value))
+    fresh = max(1, int(prompt_terms(pool.subject)[0].value))
 
     def service(length: int, found: int) -> Term:
         workload = pool.subject.workload.model_copy(

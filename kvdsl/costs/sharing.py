@@ -20,9 +20,15 @@ from kvdsl.placement.degrees import Degrees
 from kvdsl.placement.subject import Subject
 from kvdsl.placement.topology import Topology, topology
 from kvdsl.spec.deployment import Pool
-from kvdsl.units import TIME
+from kvdsl.units import NONE, TIME
 
 _TURNS = "prefill and decode take turns on a device; what is left of its time decodes"
+
+
+@formula("how busy prefill is x (requests in flight - 1) / requests in flight", NONE,
+         "a request in flight meets the others: Reiser, Lavenberg, J. ACM 27(2), 1980")  # fmt: skip
+def busy_for_others(busy: float, in_flight: float) -> float:
+    return real(busy) * (real(in_flight) - 1) / real(in_flight)
 
 
 @formula("time of a token / (1 - how busy prefill is)", TIME, _TURNS)
@@ -89,6 +95,9 @@ def _judged(made: Subject, rate: Term) -> Together | None:
         return None
     if found.load is not None and found.load.queued:
         return None
+    if made.workload.rate is None and found.load is not None:
+        # So many requests come and go: what one of them meets are the prompts of the others.
+        busy = busy_for_others.derive("how busy with others", busy=busy, in_flight=found.load.asked)
     alone = found.values["decode.tpot"]
     slowed = slowed_token.derive("a token among prompts", tpot=alone, busy=busy)
     many = of_workload(made, "output", output, units.TOKENS)

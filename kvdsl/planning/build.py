@@ -18,13 +18,12 @@ from kvdsl.plan import (
     Plan,
     SweepTable,
 )
-from kvdsl.planning import charts, headlines, pictures, views
+from kvdsl.planning import charts, flows, headlines, pictures, views
 from kvdsl.planning.deploy import Outcome, Told, outcome
-from kvdsl.planning.subjects import ideal, recipe_title, subject
+from kvdsl.planning.subjects import ideal, recipe_title, selection, subject
 from kvdsl.planning.sweeps import sweep_charts
 from kvdsl.source import SourceFile, Span
 from kvdsl.spec.deployment import Deployment, Pool
-from kvdsl.spec.hardware import Selection
 from kvdsl.spec.layout import Layout
 from kvdsl.spec.vocabulary import VOCABULARY
 
@@ -66,7 +65,7 @@ def build(
         pictures=_pictures(found),
         memory=tuple(bar for n, e in found.estimates.items() for bar in views.memory_bars(n, e)),
         cache=tuple(row for n, e in found.estimates.items() for row in views.cache_rows(n, e)),
-        charts=(*_charts(found, others), *sweep_charts(sweeps)),
+        charts=(*_charts(found, others), *flows.fetch_charts(found.service), *sweep_charts(sweeps)),
         collectives=tuple(
             row for n, e in found.estimates.items() for row in views.collective_rows(n, e)
         ),
@@ -78,6 +77,7 @@ def build(
         texts=tuple((source.name, source.text) for source in sources),
         span=place,
         unplanned="" if found.values else _why(found),
+        flow=flows.flow(found.service) if found.service is not None else None,
     )
 
 
@@ -146,17 +146,8 @@ def _layout_name(deployment: Deployment) -> str:
 
 
 def _hardware(deployment: Deployment) -> str:
-    said = [_selection(pool.on) for pool in deployment.pools.values() if pool.on is not None]
+    said = [selection(pool.on) for pool in deployment.pools.values() if pool.on is not None]
     return ", ".join(dict.fromkeys(said))
-
-
-def _selection(on: Selection) -> str:
-    title = _title(on.of.title)
-    text = f"{on.count} x {title}" if on.count > 1 else title
-    if on.pick is not None:
-        runs = ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in on.pick.runs)
-        text += f".{on.pick.level}[{runs}]"
-    return text
 
 
 def _workload(pool: Pool) -> str:

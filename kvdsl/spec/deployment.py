@@ -115,7 +115,7 @@ class TierUse(Block):
         default=None, description="read and written as one; a page unless given"
     )
     count: Positive | None = Field(
-        default=None, description="for each of what capacity is per; a node's drives, else one"
+        default=None, description="units of it where capacity is one; a node's drives, else one"
     )
     over: Annotated[Link | None, Referred(("link",))] = Field(
         default=None, description="its path to a device; the tier's link unless given"

@@ -44,7 +44,7 @@ PRINTED = {128: 20 * MIB, 256: 38 * MIB, 512: 74 * MIB, 1024: 146 * MIB, 4096: 5
 
 def rate(prompt: int) -> float:
     """GiB a second in the time that was measured, printed as GB/s."""
-    milliseconds = FIGURES[f"mooncake-pd-bw-{prompt}"]["setup"]["ms"]
+    milliseconds: float = FIGURES[f"mooncake-pd-bw-{prompt}"]["setup"]["ms"]
     return float(handed_over(prompt)) / (milliseconds / 1000) / GIB
 
 
@@ -122,7 +122,7 @@ def test_small_pieces_cap_the_rate_as_measured(kib: int, measured: int) -> None:
 
 
 def test_a_long_prompt_takes_the_time_of_the_fitted_transfer() -> None:
-    """1.83 ms and 85.5 % of 200 GB/s, fitted over nine rows of SGLang's benchmark on 4 x RoCE 400."""
+    """1.83 ms and 85.5 % of 200 GB/s, fitted over nine rows of SGLang's benchmark, 4 x RoCE 400."""
     plan = POOLS.plan("sglang")
     whole = float(plan.value("transfer.whole").value)
     size = float(plan.value("transfer.bytes").value)
