@@ -145,11 +145,15 @@ def tier(use: TierUse, pool: Estimate, others: tuple[Estimate, ...] = ()) -> Tie
         "units in all", times(units_each.value, count.value), inputs=(units_each, count)
     )
     lanes = _all_lanes(use, pool, others)
+    refused = _refused(use, parts)
+    held = _tokens(use, pool, parts, each, count, spread, token)
+    if refused:
+        held = fixed(f"tokens in {use.name}", 0, "it does not hold their format", TOKENS)
     return Tier(
-        use, pool, parts, _refused(use, parts), count,
+        use, pool, parts, refused, count,
         capacity_bytes.derive(f"capacity of {use.name}", each=each, count=count),
         token,
-        _tokens(use, pool, parts, each, count, spread, token),
+        held,
         _slower(_rate(use, pool, parts, "read", everything), lanes, "read in all"),
         _slower(_rate(use, pool, parts, "write", everything), lanes, "written in all"),
         one,
