@@ -195,10 +195,10 @@ def pools_out_of_balance(made: Service) -> Iterator[Fact]:
             "idle": names[1],
             "most": _percent(most),
             "least": _percent(least),
-            "moved": f"{count} replica{'s' if count > 1 else ''}",
+            "moved": _replicas(count),
             "ratio": Quantity(float(even.ratio.value), NONE),
             "even": Quantity(float(even.even.value), NONE),
-            "replicas": f"{sender.subject.degrees.replicas} replicas",
+            "replicas": _replicas(sender.subject.degrees.replicas),
             "others": f"{receiver.subject.degrees.replicas}",
             "first": _percent(float(after.prefill.value)),
             "second": _percent(float(after.decode.value)),
@@ -213,6 +213,10 @@ def _queues(moved: Handover) -> bool:
     """Whether requests wait for room: then no mean time of a request is known."""
     load = moved.receiver.load
     return load is not None and bool(load.queued)
+
+
+def _replicas(count: int) -> str:
+    return f"{count} replica{'s' if count != 1 else ''}"
 
 
 def _percent(share: float) -> str:

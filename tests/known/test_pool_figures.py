@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from kvdsl.diagnostics import Severity
+from kvdsl.pipeline import compile_text
 from kvdsl.plan import Change
 from kvdsl.reference.techniques_pools import SYSTEMS
 from kvdsl.units import NONE, TIME, Quantity
@@ -127,3 +129,30 @@ def test_a_long_prompt_takes_the_time_of_the_fitted_transfer() -> None:
     whole = float(plan.value("transfer.whole").value)
     size = float(plan.value("transfer.bytes").value)
     assert whole == pytest.approx(1.83e-3 + size / (200e9 * 0.855), rel=1e-6)
+
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "specs" / "examples"
+
+
+@pytest.mark.parametrize("name", sorted({system.example for system in SYSTEMS}))
+def test_the_example_of_a_system_is_planned_without_an_error_and_keeps_its_requirements(
+    name: str,
+) -> None:
+    made = compile_text((EXAMPLES / name).read_text("utf-8"), name)
+    assert made.plans
+    for plan in made.plans:
+        assert plan.unplanned == ""
+        assert plan.flow is not None
+        told = [f for f in plan.findings if f.severity is Severity.ERROR and f.waived is None]
+        assert [f.diagnostic.headline for f in told] == []
+        required = [r for r in plan.requirements if r.keyword == "require"]
+        assert {r.status for r in required} <= {"holds"}
+
+
+def test_splitzip_saves_at_most_a_quarter_of_the_bytes() -> None:
+    """16 bits become 12 where nothing is kept aside; its transfers are 1.32 times shorter."""
+    text = (EXAMPLES / "splitzip_llama_70b.kvspec").read_text("utf-8")
+    plans = {plan.name: plan for plan in compile_text(text, "splitzip.kvspec").plans}
+    plain, coded = (float(plans[n].value("transfer.bytes").value) for n in ("plain", "coded"))
+    assert plain / coded == pytest.approx(1.32)
+    assert plain / coded < 16 / 12

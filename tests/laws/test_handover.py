@@ -19,6 +19,7 @@ from kvdsl.spec.hardware import Link
 from tests.laws.worlds import BF16, GB, SHRINKING, World, degrees, models, worlds
 
 few = settings(max_examples=40)
+SPEEDS = st.none() | st.integers(1, 2000).map(lambda n: n * GB)
 LATENCIES = st.none() | st.fractions(0, Fraction(1, 1000))
 
 
@@ -50,9 +51,10 @@ def pairs(draw: st.DrawFn) -> Pair:
 def transfers(draw: st.DrawFn) -> Transfer:
     form = draw(st.sampled_from((None, *SHRINKING)))
     if draw(st.booleans()):
-        form = Format(name="coded", of=form or BF16, ratio=draw(st.fractions(1, 4)),
-                      encode=draw(st.none() | st.integers(1, 2000).map(lambda n: n * GB)),
-                      decode=draw(st.none() | st.integers(1, 2000).map(lambda n: n * GB)))  # fmt: skip
+        ratio = draw(st.fractions(1, 4))
+        form = Format(name="coded", of=form or BF16, ratio=ratio,
+                      encode=draw(SPEEDS),
+                      decode=draw(SPEEDS))  # fmt: skip
     return Transfer(
         over=Link(name="wire", bandwidth=draw(st.integers(1, 1000)) * GB, latency=draw(LATENCIES)),
         lanes=draw(st.none() | st.integers(1, 16)),
