@@ -14,9 +14,7 @@ from fractions import Fraction
 
 from kvdsl import units
 from kvdsl.arithmetic import over, real
-from kvdsl.costs.decode import decode
-from kvdsl.costs.estimate import Estimate
-from kvdsl.costs.load import load
+from kvdsl.costs.estimate import Estimate, estimate, reloaded
 from kvdsl.costs.memory import leaf
 from kvdsl.costs.origins import of_workload
 from kvdsl.formulas import Term, formula, total
@@ -121,15 +119,25 @@ def busy_decode(pool: Estimate, rate: Term) -> Term | None:
     fit = pool.values["kv.sequences"]
     if pool.decode is None or not output or int(fit.value) < 1:
         return None
-    full = Term("requests in flight", fit.value, units.REQUESTS, inputs=(fit,), note="all that fit")
-    step = decode(pool.placement, pool.ledgers, load(pool.subject, full, fit))
+    full = _at_a_full_cache(pool, int(fit.value))
+    if "decode.tpot" not in full.values:
+        return None
     return decode_busy.derive(
         "how busy decode is",
         arrivals=_share(pool, rate),
         output=of_workload(pool.subject, "output", output, units.TOKENS),
-        tpot=step.terms["decode.tpot"],
+        tpot=full.values["decode.tpot"],
         sequences=fit,
     )
+
+
+def _at_a_full_cache(pool: Estimate, fit: int) -> Estimate:
+    """The pool with as many requests in flight as fit, through the same function as the plan."""
+    share = pool.subject.pool.share or 1
+    asked = {"concurrency": max(1, int(fit / Fraction(share))), "rate": None}
+    workload = pool.subject.workload.model_copy(update=asked)
+    placement = reloaded(pool, workload)
+    return estimate(placement.subject, placement)
 
 
 def balance(

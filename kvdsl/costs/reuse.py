@@ -10,16 +10,16 @@ are, and all that is found is taken to come from the nearest tier.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from kvdsl.arithmetic import at_least, real
 from kvdsl.costs.cache import held_tokens
 from kvdsl.costs.collectives import Number
-from kvdsl.costs.estimate import Estimate, reloaded
+from kvdsl.costs.estimate import Estimate, estimate, reloaded
 from kvdsl.costs.memory import leaf
 from kvdsl.costs.origins import fixed
-from kvdsl.costs.prefill import prefill, prompt_terms
+from kvdsl.costs.prefill import prompt_terms
 from kvdsl.costs.tiers import Tier, request_bytes
 from kvdsl.formulas import Term, assumed, formula
 from kvdsl.units import BYTE_RATE, NONE, TIME, TOKEN_RATE, TOKENS, tidy
@@ -224,7 +224,12 @@ def recomputing(pool: Estimate) -> Callable[[Number], Term | None]:
             update={"prompt": length, "context": None, "output": 1, "classes": {}, "rate": None,
                     "concurrency": 1, "prefix_hits": Fraction(found, length)}
         )  # fmt: skip
-        return prefill(reloaded(pool, workload), pool.ledgers).service
+        placement = reloaded(pool, workload)
+        alone = placement.subject.pool.model_copy(update={"role": "prefill"})
+        subject = replace(placement.subject, pool=alone)
+        found_alone = estimate(subject, replace(placement, subject=subject)).prefill
+        assert found_alone is not None
+        return found_alone.service
 
     def recompute(prefix: Number) -> Term | None:
         if pool.prefill is None:

@@ -43,7 +43,7 @@ TOKEN = 2 * 32 * 8 * 128 * 2
 def plan(base: str, *lines: str) -> Plan:
     body = "\n".join(lines)
     made = compile_text(
-        f"{HEAD}deployment asked extends {base} {{\n{body}\n}}\n", "pools.kvspec", only="asked"
+        f"{HEAD}deployment asked extends {base} {{\n{body}\n}}\n", "transfer.kvspec", only="asked"
     )
     assert made.plans, [d.headline for d in made.report.diagnostics]
     return made.plans[0]
