@@ -20,10 +20,11 @@ from kvdsl.plan import (
 )
 from kvdsl.planning import charts, flows, headlines, pictures, views
 from kvdsl.planning.deploy import Outcome, Told, outcome
-from kvdsl.planning.subjects import ideal, recipe_title, selection, subject
+from kvdsl.planning.subjects import ideal, recipe_title, subject
 from kvdsl.planning.sweeps import sweep_charts
 from kvdsl.source import SourceFile, Span
 from kvdsl.spec.deployment import Deployment, Pool
+from kvdsl.spec.hardware import Selection
 from kvdsl.spec.layout import Layout
 from kvdsl.spec.vocabulary import VOCABULARY
 
@@ -77,7 +78,7 @@ def build(
         texts=tuple((source.name, source.text) for source in sources),
         span=place,
         unplanned="" if found.values else _why(found),
-        flow=flows.flow(found.service) if found.service is not None else None,
+        flow=flows.flow(found.service, _selections(deployment)) if found.service else None,
     )
 
 
@@ -146,8 +147,23 @@ def _layout_name(deployment: Deployment) -> str:
 
 
 def _hardware(deployment: Deployment) -> str:
-    said = [selection(pool.on) for pool in deployment.pools.values() if pool.on is not None]
+    said = [_selection(pool.on) for pool in deployment.pools.values() if pool.on is not None]
     return ", ".join(dict.fromkeys(said))
+
+
+def _selections(deployment: Deployment) -> dict[str, str]:
+    """What each pool stands on."""
+    pools = deployment.pools.items()
+    return {name: _selection(pool.on) for name, pool in pools if pool.on is not None}
+
+
+def _selection(on: Selection) -> str:
+    title = _title(on.of.title)
+    text = f"{on.count} x {title}" if on.count > 1 else title
+    if on.pick is not None:
+        runs = ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in on.pick.runs)
+        text += f".{on.pick.level}[{runs}]"
+    return text
 
 
 def _workload(pool: Pool) -> str:

@@ -6,7 +6,7 @@ there is one pool with nothing below it. Not its job: any figure (costs) or a pi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from kvdsl.costs.balance import busy_decode, busy_prefill
 from kvdsl.costs.estimate import Estimate
@@ -17,7 +17,6 @@ from kvdsl.costs.transfer import Handover
 from kvdsl.formulas import Term
 from kvdsl.placement.cache import CachePart
 from kvdsl.plan import Chart, Flow, FlowPool, MovedRow, Segment, Series, TierView, TransferView
-from kvdsl.planning.subjects import selection
 from kvdsl.units import NONE, TOKENS, Quantity, grouped, shown
 
 LENGTHS = tuple(256 * 2**n for n in range(12))
@@ -30,12 +29,15 @@ UNSAID = (
 )
 
 
-def flow(made: Service) -> Flow | None:
+def flow(made: Service, hardware: Mapping[str, str]) -> Flow | None:
+    """`hardware` says in words what each pool stands on."""
     if made.handover is None and not made.reuse:
         return None
     tiers = tuple(_tier(name, kept) for name, each in _named(made) for kept in each.kept)
     working = _working(made.reuse[0]) if made.reuse else ""
-    pools = tuple(_pool(name, pool, made) for name, pool in made.pools.items())
+    pools = tuple(
+        _pool(name, pool, hardware.get(name, ""), made) for name, pool in made.pools.items()
+    )
     moved = None if made.handover is None else _transfer(made, made.handover)
     return Flow(pools, moved, tiers, working, _caption(moved, tiers))
 
@@ -54,16 +56,15 @@ def _title(title: str) -> str:
     return title.rpartition(".")[2]
 
 
-def _pool(name: str, pool: Estimate, made: Service) -> FlowPool:
+def _pool(name: str, pool: Estimate, hardware: str, made: Service) -> FlowPool:
     subject = pool.subject
     role = subject.pool.role
     busy = None
     if made.balance is not None and made.arrivals is not None:
         term = (busy_prefill if role == "prefill" else busy_decode)(pool, made.arrivals)
         busy = None if term is None else Quantity(float(term.value), NONE)
-    on = subject.pool.on
     return FlowPool(
-        name, role, "" if on is None else selection(on), subject.degrees.text(),
+        name, role, hardware, subject.degrees.text(),
         pool.values["gpus"].quantity, pool.values["kv.tokens"].quantity, busy,
     )  # fmt: skip
 

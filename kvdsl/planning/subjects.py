@@ -15,7 +15,6 @@ from kvdsl.source import Span
 from kvdsl.spec.declaration import Block
 from kvdsl.spec.deployment import Budget, Deployment, Pool
 from kvdsl.spec.formats import Format, Recipe
-from kvdsl.spec.hardware import Selection
 from kvdsl.spec.layout import Layout
 
 DEFAULT_ACTIVATIONS = Format(name="bf16", catalog="formats.bf16", bits=2)
@@ -141,13 +140,3 @@ def recipe_title(recipe: Recipe) -> str:
     one = recipe.uniform
     title = one.title if one is not None else recipe.title
     return title.rpartition(".")[2]
-
-
-def selection(on: Selection) -> str:
-    """`2 x hgx_h100`, or `pod.nodes[0..1]`."""
-    title = on.of.title.rpartition(".")[2]
-    text = f"{on.count} x {title}" if on.count > 1 else title
-    if on.pick is not None:
-        runs = ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in on.pick.runs)
-        text += f".{on.pick.level}[{runs}]"
-    return text
