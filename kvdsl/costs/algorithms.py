@@ -50,7 +50,7 @@ class Message:
             size=token_bytes.derive(
                 "bytes of a rank's tokens",
                 tokens=self.tokens,
-                width=Term("values a token", self.width, basis="definition"),
+                width=Term("values a token", self.width, basis="definition", note="exchanged"),
                 value=_of_format(f"a value in {form.title}", form.bits, source),
                 block=Term("values a scale", form.block[-1] if form.block else self.width,
                            basis="catalog", source=source),
@@ -209,7 +209,10 @@ def timing(library: Library, algorithm: Algorithm, route: Route, message: Messag
             step_time.derive(
                 "steps between ranks",
                 steps=Term(
-                    "steps", steps_inside(algorithm, message.kind, route), basis="definition"
+                    "steps",
+                    steps_inside(algorithm, message.kind, route),
+                    basis="definition",
+                    note=f"of {algorithm.way.replace('_', ' ')} with {route.inner} ranks",
                 ),
                 step=_row(library, algorithm, "step", generation, TIME)[0],
             )
@@ -260,7 +263,7 @@ def _wires(
     if route.wire is not None and inside:
         ratio, _ = _row(library, algorithm, "efficiency", route.device.generation, NONE)
         loss = _constant(library, algorithm, "pair_loss", "loss", algorithm.pair_loss, NONE)
-        ranks = Term("ranks in a domain", route.inner, basis="definition")
+        ranks = Term("ranks in a domain", route.inner, basis="definition", note="of the group")
         found["inside"] = wire_time.derive(
             "bytes inside a domain",
             size=_sent("bytes that a rank sends inside", inside, message),
@@ -289,7 +292,9 @@ def _wires(
 
 def _sent(label: str, share: Fraction, message: Message) -> Term:
     return sent.derive(
-        label, share=Term("share of the message", share, basis="definition"), size=message.size
+        label,
+        share=Term("share of the message", share, basis="definition", note="follows from the way"),
+        size=message.size,
     )
 
 
@@ -308,7 +313,9 @@ def _network(
         known = False
         step = _constant(library, algorithm, "unknown_step", "a step over an unknown network",
                          algorithm.unknown_step, TIME)  # fmt: skip
-    many = Term("steps over the network", steps, basis="definition")
+    many = Term(
+        "steps over the network", steps, basis="definition", note=f"between {route.domains} domains"
+    )
     return step_time.derive("steps over the network", steps=many, step=step), known
 
 

@@ -135,4 +135,4 @@ def _hop(join: Join) -> Term | None:
     link = join.link
     if link.step is None:
         return None
-    return leaf(link, "step", f"a step over {link.title}", float(link.step), TIME)  # type: ignore[arg-type]
+    return leaf(link, "step", f"a step over {link.title}", float(link.step), TIME)
