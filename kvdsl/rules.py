@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from kvdsl.diagnostics import Severity
 
-Stage = Literal["text", "subject", "placement", "costs", "plan"]
+Stage = Literal["text", "subject", "placement", "costs", "service", "plan"]
 SECTIONS = ("What it checks", "Why it matters", "Example", "Instead")
 _DECLARATION = re.compile(r"^[a-z]+ \w+ (extends \S+ )?\{", re.MULTILINE)
 """Where the spec of a section starts, after its prose."""

@@ -39,13 +39,14 @@ COMPANIONS = {
     "KV109": {"KV911"},
     "KV124": {"KV202"},
     "KV145": {"KV202"},
+    "KV171": {"KV170"},
     "KV180": {"KV101:info"},
     "KV903": {"KV143"},
     "KV183": {"KV145", "KV202"},
     "KV226": {"KV101"},
 }
 """What must fire beside a rule, by its nature: it speaks of a bound that fails, of a queue (which
-makes a token dear), or where it has softened another."""
+makes a token dear), of a link so slow that one pool is better, or where it has softened another."""
 
 
 def resolver_of(text: str) -> Resolver:

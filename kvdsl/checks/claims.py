@@ -252,7 +252,7 @@ def not_costed() -> Iterator[Fact]:
     """A part of the deployment that this version reads but does not cost.
 
     What it checks
-        `tiers`, `draft`, `limits` and `search`.
+        `draft`, `limits` and `search`.
 
     Why it matters
         A figure that leaves something out has to say so.

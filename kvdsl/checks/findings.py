@@ -16,9 +16,11 @@ from kvdsl.checks import (
     claims,
     crossings,
     data_parallel,
+    disaggregation,
     domains,
     figures,
     formats,
+    handover,
     heads,
     latent,
     load,
@@ -27,9 +29,11 @@ from kvdsl.checks import (
     room,
     stages,
     starts,
+    tiers,
 )
 from kvdsl.checks.study import Fact, Fill, Study
 from kvdsl.costs.estimate import Estimate, estimate
+from kvdsl.costs.service import Service
 from kvdsl.diagnostics import Diagnostic, Label, Severity
 from kvdsl.placement.placement import Placement, build
 from kvdsl.placement.subject import Subject
@@ -50,6 +54,9 @@ RULES: tuple[Rule, ...] = tuple(
             *room.RULES,
             *figures.RULES,
             *formats.RULES,
+            *handover.RULES,
+            *disaggregation.RULES,
+            *tiers.RULES,
             *claims.RULES,
             *refusals.RULES,
             *blocks.RULES,
@@ -97,6 +104,17 @@ def examine(subject: Subject) -> Examined:
     study = replace(study, estimated=found)
     fired += _run("costs", study)
     return Examined(_settled(fired), placement, found)
+
+
+def examine_service(made: Service) -> tuple[Fired, ...]:
+    """All findings of the pools together and of what lies below their memory."""
+    fired = [
+        Fired(rule, fact, fact.severity or rule.severity)
+        for rule in RULES
+        if rule.stage == "service" and rule.function is not None
+        for fact in rule.function(made)
+    ]
+    return _settled(fired)
 
 
 def placed(subject: Subject) -> tuple[tuple[Fired, ...], Placement | None]:

@@ -128,5 +128,10 @@ def _ttft(subject: Subject, service: Term, stage: Term, servers: Term) -> Term:
                          "a concurrency says nothing of arrivals, so nothing queues")  # fmt: skip
         return total("time to the first token", [service, waited])
     rate = leaf(workload, "rate", "arrivals", workload.rate, REQUEST_RATE)
+    share = subject.pool.share
+    if share is not None and share != 1:
+        own = tidy(Fraction(workload.rate) * Fraction(share))
+        rate = Term("arrivals in the pool", own, REQUEST_RATE, inputs=(rate,),
+                    note="the pool's share")  # fmt: skip
     each = rate_of_server.derive("arrivals at a server", rate=rate, servers=servers)
     return queued_time.derive("time to the first token", service=service, rate=each, stage=stage)

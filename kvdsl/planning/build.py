@@ -19,7 +19,7 @@ from kvdsl.plan import (
     Plan,
     SweepTable,
 )
-from kvdsl.planning import charts, headlines, pictures, views
+from kvdsl.planning import charts, flows, headlines, pictures, views
 from kvdsl.planning.deploy import Outcome, Told, outcome
 from kvdsl.planning.facts import deployment_facts
 from kvdsl.planning.subjects import ideal, recipe_title, subject
@@ -69,7 +69,7 @@ def build(
         pictures=_pictures(found),
         memory=tuple(bar for n, e in found.estimates.items() for bar in views.memory_bars(n, e)),
         cache=tuple(row for n, e in found.estimates.items() for row in views.cache_rows(n, e)),
-        charts=(*_charts(found, others), *sweep_charts(sweeps)),
+        charts=(*_charts(found, others), *flows.fetch_charts(found.service), *sweep_charts(sweeps)),
         collectives=tuple(
             row for n, e in found.estimates.items() for row in views.collective_rows(n, e)
         ),
@@ -82,6 +82,7 @@ def build(
         span=place,
         unplanned="" if found.values else found.why,
         facts=deployment_facts(deployment),
+        flow=flows.flow(found.service, _selections(deployment)) if found.service else None,
     )
 
 
@@ -188,6 +189,12 @@ def _layout_name(deployment: Deployment) -> str:
 def _hardware(deployment: Deployment) -> str:
     said = [_selection(pool.on) for pool in deployment.pools.values() if pool.on is not None]
     return ", ".join(dict.fromkeys(said))
+
+
+def _selections(deployment: Deployment) -> dict[str, str]:
+    """What each pool stands on."""
+    pools = deployment.pools.items()
+    return {name: _selection(pool.on) for name, pool in pools if pool.on is not None}
 
 
 def _selection(on: Selection) -> str:

@@ -15,9 +15,10 @@ from itertools import product, zip_longest
 from kvdsl.checks import claims as claim_rules
 from kvdsl.checks import policies as policy_rules
 from kvdsl.checks import refusals
-from kvdsl.checks.findings import RULES, Fired, advice, examine, worded
+from kvdsl.checks.findings import RULES, Fired, advice, examine, examine_service, worded
 from kvdsl.checks.study import Fact, Fill
 from kvdsl.costs.estimate import Estimate, memory_estimate
+from kvdsl.costs.service import Service
 from kvdsl.diagnostics import Diagnostic, Label, Severity
 from kvdsl.formulas import Term
 from kvdsl.planning import pools
@@ -59,6 +60,7 @@ class Outcome:
     judged: tuple[Judged, ...]
     told: tuple[Told, ...]
     faults: tuple[Diagnostic, ...]
+    service: Service | None = None
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -103,17 +105,19 @@ def outcome(
             estimates[name] = _answered(seen.estimate)
     told = list(_by_cause(by_pool))
     complete = not faults and len(estimates) == len(deployment.pools)
-    values = _values(deployment, estimates) if complete else {}
+    values, whole = _values(deployment, estimates) if complete else ({}, None)
+    if whole is not None:
+        told.extend(_told(fired, whole.shown()) for fired in examine_service(whole))
     judged = tuple(judge(r, values) for r in deployment.requirements) if values else ()
     told.extend(_requirement_findings(deployment, judged, estimates, layout))
     told.extend(_not_costed(deployment))
     told.extend(_no_output(deployment))
     told.extend(_shared_devices(estimates))
     told.extend(_transfers(estimates))
-    whole = complete and not _stopped(told)
-    told = list(_waived(deployment, told, book.today, complete=whole))
+    sound = complete and not _stopped(told)
+    told = list(_waived(deployment, told, book.today, complete=sound))
     told.extend(policy_findings(deployment, values, book.policies))
-    return Outcome(deployment, estimates, values, judged, tuple(told), tuple(faults))
+    return Outcome(deployment, estimates, values, judged, tuple(told), tuple(faults), whole)
 
 
 def _answered(found: Estimate) -> Estimate:
@@ -130,12 +134,14 @@ def _stopped(told: Sequence[Told]) -> bool:
                for t in told)  # fmt: skip
 
 
-def _values(deployment: Deployment, estimates: Mapping[str, Estimate]) -> dict[str, Term]:
-    found = pools.values(deployment, estimates)
+def _values(
+    deployment: Deployment, estimates: Mapping[str, Estimate]
+) -> tuple[dict[str, Term], Service]:
+    found, made = pools.served(deployment, estimates)
     first = next(iter(estimates.values()))
     for name, term in inputs(first.subject).items():
         found.setdefault(name, term)
-    return found
+    return found, made
 
 
 def _told(fired: Fired, found: Estimate | None) -> Told:
@@ -246,7 +252,6 @@ def _more_than_context(limits: Limits | None) -> bool:
 def _not_costed(deployment: Deployment) -> Iterator[Told]:
     """What is written and resolved, but does not enter the figures of this version."""
     parts: list[tuple[str, Block | None]] = [("search", deployment.search)]
-    parts += [(f"tier `{name}`", tier) for name, tier in deployment.tiers.items()]
     for pool in deployment.pools.values():
         # The longest request is checked, and an engine's pages and shares follow from the rest.
         idle = pool.limits if pool.engine is None and _more_than_context(pool.limits) else None

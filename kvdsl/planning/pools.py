@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kvdsl.costs.estimate import Estimate
 from kvdsl.costs.fitted import handed_on
 from kvdsl.costs.load import asked_requests
-from kvdsl.costs.transfer import transfer_terms
+from kvdsl.costs.service import Service, service
 from kvdsl.formulas import Term, greatest, least, total
 from kvdsl.spec.deployment import Deployment
 
@@ -24,8 +24,19 @@ _SUMMED = frozenset(
 _LEAST = frozenset({"kv.tokens_per_rank", "memory.kv", "memory.free"})
 
 
-def values(deployment: Deployment, estimates: Mapping[str, Estimate]) -> dict[str, Term]:
-    """Every value that the deployment answers."""
+def served(
+    deployment: Deployment, estimates: Mapping[str, Estimate]
+) -> tuple[dict[str, Term], Service]:
+    """Every value that the deployment answers, and what its pools make together."""
+    own = _own(estimates)
+    made = service(deployment, estimates, own)
+    apart = {name: term for name, term in own.items() if name.startswith("pools.")}
+    whole = {name: term for name, term in own.items() if name not in apart}
+    return {**whole, **made.values, **apart}, made
+
+
+def _own(estimates: Mapping[str, Estimate]) -> dict[str, Term]:
+    """The pools' own values, joined."""
     pools = list(estimates.values())
     if len(pools) == 1:
         return dict(pools[0].values)
@@ -38,7 +49,6 @@ def values(deployment: Deployment, estimates: Mapping[str, Estimate]) -> dict[st
         if terms and (name not in ("cost.per_hour", "power") or len(terms) == len(pools)):
             found[name] = _joined(name, terms)
     found.update(_waited_for(pools, found))
-    found.update(_handed_over(deployment, pools, found))
     for title, pool in estimates.items():
         for name, term in pool.values.items():
             found[f"pools.{title}.{name}"] = term
@@ -57,23 +67,6 @@ def _waited_for(pools: Sequence[Estimate], found: Mapping[str, Term]) -> dict[st
         waited.append(handed_on(pool.placement, pool.ledgers, clients, found["decode.tpot"]))
     slowest = max((w for w in waited if w), key=lambda w: w["prefill.ttft"].value, default=None)
     return slowest or {}
-
-
-def _handed_over(
-    deployment: Deployment, pools: Sequence[Estimate], found: Mapping[str, Term]
-) -> dict[str, Term]:
-    """The transfer between pools; the first token waits for what of it is visible."""
-    senders = [p for p in pools if p.subject.pool.role == "prefill"]
-    if deployment.transfer is None or not senders:
-        return {}
-    slowest = max(
-        (transfer_terms(deployment.transfer, sender) for sender in senders),
-        key=lambda terms: terms["transfer.time"].value,
-    )
-    if "prefill.ttft" in found:
-        waited = [found["prefill.ttft"], slowest["transfer.time"]]
-        slowest["prefill.ttft"] = total("time to the first token", waited)
-    return slowest
 
 
 def _asked(name: str, pools: Sequence[Estimate]) -> list[Estimate]:

@@ -105,6 +105,7 @@ def inputs(made: Subject) -> dict[str, Term]:
         ("rate", workload.rate, units.REQUEST_RATE),
         ("prefix_hits", workload.prefix_hits, units.NONE),
         ("prefix_common", workload.prefix_common, units.TOKENS),
+        ("reuse", workload.reuse, units.TIME),
     ):
         put(f"workload.{word}", amount, dimension, workload)
     put("budget.utilization", budget.utilization, units.NONE, budget)

@@ -25,6 +25,7 @@ from kvdsl.plan import (
 from kvdsl.render.chains import Chain, chains
 from kvdsl.render.places import slug
 from kvdsl.render.svg.curves import curves
+from kvdsl.render.svg.flow import flow
 from kvdsl.render.svg.memory import memory
 from kvdsl.render.svg.placement import placement
 from kvdsl.render.svg.step import step
@@ -81,14 +82,14 @@ SECTIONS: tuple[tuple[str, str, Callable[[Plan], object]], ...] = (
     ("verdict", "Verdict", _always),
     ("requirements", "Requirements", lambda p: p.requirements or _allowed(p)),
     ("findings", "Findings", _standing),
-    ("placement", "Placement", lambda p: p.pictures),
+    ("placement", "Placement", lambda p: p.pictures or p.flow),
     ("memory", "Memory", lambda p: p.memory),
     ("cache", "Cache", lambda p: p.cache or _charts(p, "cache", "kv", "capacity")),
     ("communication", "Communication", lambda p: p.collectives),
     ("time", "Time", lambda p: p.steps or _time_charts(p)),
     ("alternatives", "Alternatives", lambda p: p.comparison),
     ("sweeps", "Sweeps", lambda p: p.sweeps or _charts(p, "sweep", "sweeps")),
-    ("transfer", "Transfer and tiers", lambda p: _values(p, "transfer", "tier")),
+    ("transfer", "Transfer and tiers", lambda p: p.flow or _values(p, "transfer", "tier")),
     ("cost", "Cost", lambda p: _values(p, "cost")),
     ("derivations", "Derivations", lambda p: p.values),
     ("sources", "Assumptions and sources", lambda p: p.assumptions or p.sources),
@@ -213,6 +214,11 @@ class Chapter:
 
     def picture(self, number: int, title: str) -> str:
         return placement(f"{self.prefix}picture-{number}", title, self.plan.pictures[number])
+
+    def flow_picture(self, title: str) -> str:
+        """The pools, what joins them and the tiers; empty where there are none to show."""
+        flow_of = self.plan.flow
+        return flow(f"{self.prefix}flow", title, flow_of) if flow_of is not None else ""
 
     def bars_of(self, pool: str) -> tuple[MemoryBar, ...]:
         return tuple(row for row in self.plan.memory if row.pool == pool)

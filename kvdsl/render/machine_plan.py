@@ -19,6 +19,7 @@ from kvdsl.plan import (
     Entry,
     Fact,
     Finding,
+    Flow,
     MemoryBar,
     Picture,
     Plan,
@@ -26,6 +27,8 @@ from kvdsl.plan import (
     Segment,
     StepBar,
     SweepTable,
+    TierView,
+    TransferView,
 )
 from kvdsl.render.machine import Json, diagnostic, inputs, maybe, quantity, span
 
@@ -73,6 +76,7 @@ def plan_form(plan: Plan) -> Json:
         "steps": [_step(step) for step in plan.steps],
         "collectives": [_collective(row) for row in plan.collectives],
         "placement": [_picture(picture) for picture in plan.pictures],
+        "flow": plan.flow and _flow(plan.flow),
         "comparison": plan.comparison and comparison_form(plan.comparison),
         "sweeps": [_sweep(sweep) for sweep in plan.sweeps],
         "charts": [_chart(chart) for chart in plan.charts],
@@ -226,6 +230,78 @@ def _box(box: Box) -> Json:
             }
             for cell in box.cells
         ],
+    }
+
+
+def _flow(flow: Flow) -> Json:
+    return {
+        "pools": [
+            {
+                "name": pool.name,
+                "role": pool.role,
+                "hardware": pool.hardware,
+                "layout": pool.layout,
+                "devices": quantity(pool.devices),
+                "tokens": quantity(pool.tokens),
+                "busy": maybe(pool.busy),
+            }
+            for pool in flow.pools
+        ],
+        "transfer": flow.transfer and _transfer(flow.transfer),
+        "tiers": [_tier(tier) for tier in flow.tiers],
+        "working": flow.working,
+    }
+
+
+def _transfer(moved: TransferView) -> Json:
+    return {
+        "sender": moved.sender,
+        "receiver": moved.receiver,
+        "link": moved.link,
+        "lanes": quantity(moved.lanes),
+        "algorithm": moved.algorithm,
+        "constants": moved.basis,
+        "overlap": moved.overlap,
+        "pipelined": moved.pipelined,
+        "parts": [
+            {
+                "part": row.part,
+                "format": row.form,
+                "kept": quantity(row.kept),
+                "one": quantity(row.one),
+                "copies": quantity(row.copies),
+                "size": quantity(row.size),
+            }
+            for row in moved.rows
+        ],
+        "steps": [_segment(step) for step in moved.steps],
+        "whole": quantity(moved.whole),
+        "visible": quantity(moved.visible),
+        "asked": maybe(moved.needed),
+        "carried": quantity(moved.present),
+    }
+
+
+def _tier(tier: TierView) -> Json:
+    return {
+        "name": tier.name,
+        "tier": tier.tier,
+        "pool": tier.pool,
+        "place": tier.place,
+        "path": tier.path,
+        "format": tier.form,
+        "shared": tier.shared,
+        "capacity": quantity(tier.capacity),
+        "tokens": quantity(tier.tokens),
+        "share": quantity(tier.share),
+        "load": maybe(tier.load),
+        "fetch": maybe(tier.fetch),
+        "recompute": maybe(tier.recompute),
+        "break_even": maybe(tier.break_even),
+        "read": maybe(tier.read),
+        "read_asked": maybe(tier.reads),
+        "write": maybe(tier.written),
+        "write_asked": maybe(tier.writes),
     }
 
 

@@ -12,7 +12,16 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kvdsl.plan import Comparison, MemoryBar, Plan, StepBar, SweepTable
+from kvdsl.plan import (
+    Comparison,
+    Flow,
+    MemoryBar,
+    Plan,
+    StepBar,
+    SweepTable,
+    TierView,
+    TransferView,
+)
 from kvdsl.render.characters import padded, safe, width, wrapped
 from kvdsl.units import Quantity, counted, shown, told, unit
 
@@ -53,6 +62,7 @@ def tables(plan: Plan) -> tuple[Table, ...]:
     made += [findings_table(plan)] if plan.findings else []
     made += [values_table(plan), *memory_tables(plan.memory)]
     made += [step_table(step) for step in plan.steps]
+    made += flow_tables(plan.flow) if plan.flow else ()
     made += [comparison_table(plan.comparison)] if plan.comparison else []
     return (*made, *(sweep_table(sweep) for sweep in plan.sweeps))
 
@@ -120,6 +130,43 @@ def step_table(step: StepBar) -> Table:
     name, _ = _of_pool(step.phase, "", step.pool)
     header = (scale, "", "time")
     return Table(name, step.title, header, tuple(rows), ("", "", scale), digits=3)
+
+
+def flow_tables(flow: Flow) -> Iterator[Table]:
+    """The transfer between the pools, and the tiers below them."""
+    if flow.transfer is not None:
+        yield transfer_table(flow.transfer)
+    if flow.tiers:
+        yield tiers_table(flow.tiers)
+
+
+def transfer_table(moved: TransferView) -> Table:
+    rows: list[tuple[Cell, ...]] = [(f"sent of {row.part}", row.size) for row in moved.rows]
+    rows += [(step.label, step.quantity) for step in moved.steps]
+    rows += [("in all", moved.whole), ("seen", moved.visible)]
+    rows += [("asked of the link", moved.needed)] if moved.needed is not None else []
+    rows += [("carried by it", moved.present)]
+    over = f"over {shown(moved.lanes)} x {moved.link}"
+    title = f"Transfer from {moved.sender} to {moved.receiver}, {over}"
+    return Table("transfer", title, ("a request", "figure"), tuple(rows), ("", ""))
+
+
+def tiers_table(tiers: Sequence[TierView]) -> Table:
+    header = ("tier", "holds", "found there", "fetched", "computed", "pays from", "read", "written")
+    rows = tuple(
+        (
+            f"{tier.name}: {tier.tier}",
+            tier.tokens,
+            tier.share,
+            tier.fetch if tier.fetch is not None else tier.load,
+            tier.recompute,
+            tier.break_even,
+            tier.reads,
+            tier.writes,
+        )
+        for tier in tiers
+    )
+    return Table("tiers", "Tiers, nearest first", header, rows, ("",) * len(header))
 
 
 def measures(name: str, quantity: Quantity) -> bool:

@@ -16,6 +16,7 @@ from kvdsl.render.tables import (
     Table,
     as_text,
     comparison_table,
+    flow_tables,
     memory_tables,
     step_table,
     sweep_table,
@@ -56,6 +57,8 @@ def _lines(plan: Plan, columns: int, paint: Paint) -> Iterator[str]:
         yield from _section(step_table(step), columns, paint)
         if step.roofline:
             yield from wrapped(step.roofline, columns, "  ", "  ")
+    for table in flow_tables(plan.flow) if plan.flow else ():
+        yield from _section(table, columns, paint)
     if plan.comparison:
         yield from _section(comparison_table(plan.comparison), columns, paint)
         yield "  * best of its row"

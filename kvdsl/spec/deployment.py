@@ -24,7 +24,10 @@ from kvdsl.spec.slots import (
     Number,
     PerScope,
     Positive,
+    PositiveBytes,
+    PositiveTokens,
     Referred,
+    Seconds,
     Selected,
     Share,
     Special,
@@ -66,7 +69,10 @@ class Draft(Block):
 
 class Transfer(Block):
     over: Annotated[Link, Referred(("link",))] = Field(description="what joins the pools")
-    lanes: Positive | None = Field(default=None, description="one a sending device unless given")
+    lanes: Positive | None = Field(
+        default=None,
+        description="of a request; one a device that holds it, on the smaller side, unless given",
+    )
     format: Annotated[Format | None, Referred(("format",))] = Field(
         default=None, description="that of kv unless given"
     )
@@ -74,6 +80,19 @@ class Transfer(Block):
         default="none", description="layerwise: blocks leave while later layers are computed"
     )
     exact: Yes = Field(default=False, description="only lossless formats")
+    library: Annotated[Library | None, Referred(("library",))] = Field(
+        default=None, description="what moves the bytes; the engine's unless given"
+    )
+    setup: Seconds | None = Field(
+        default=None,
+        description="of one request, before its first byte; the library's unless given",
+    )
+    piece: PositiveBytes | None = Field(
+        default=None, description="contiguous bytes; a page of one layer on a rank unless given"
+    )
+    pipelined: Yes = Field(
+        default=False, description="a codec encodes, sends and decodes at the same time"
+    )
 
 
 class Rate(Block):
@@ -88,6 +107,40 @@ class TierUse(Block):
     tier: Annotated[Tier, Referred(("tier",))] = Field(description="what it is")
     capacity: Annotated[Rate, PerScope(units.BYTES, ("device", "node", "rack", "cluster"))] = Field(
         description="must say per what"
+    )
+    format: Annotated[Format | None, Referred(("format",))] = Field(
+        default=None, description="that of kv unless given"
+    )
+    chunk: PositiveTokens | None = Field(
+        default=None, description="read and written as one; a page unless given"
+    )
+    count: Positive | None = Field(
+        default=None, description="units of it where capacity is one; a node's drives, else one"
+    )
+    over: Annotated[Link | None, Referred(("link",))] = Field(
+        default=None, description="its path to a device; the tier's link unless given"
+    )
+    lanes: Positive | None = Field(
+        default=None, description="of that path, a node; one a device unless given"
+    )
+    through: Annotated[Tier | None, Referred(("tier",))] = Field(
+        default=None, description="what it is staged in on the way; direct unless given"
+    )
+    pipelined: Yes = Field(
+        default=False, description="staging, and a codec, work at the same time as the reads"
+    )
+    overlap: Annotated[Literal["none", "layerwise"], Word(("none", "layerwise"))] = Field(
+        default="none", description="layerwise: a layer is brought while earlier ones are computed"
+    )
+    setup: Seconds | None = Field(
+        default=None, description="of one request, before its first byte; none unless given"
+    )
+    store: Annotated[Literal["all", "evicted"], Word(("all", "evicted"))] = Field(
+        default="all",
+        description="what is written: every new prefix, or what leaves the tier above",
+    )
+    in_place: Yes = Field(
+        default=False, description="kernels read the cache where it is, in every step"
     )
 
 

@@ -8,11 +8,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from kvdsl.spec.declaration import Block, Declaration
+from kvdsl.spec.formats import Format
 from kvdsl.spec.slots import (
     ByteRate,
     Bytes,
     Counted,
     Exact,
+    Listed,
     Maybe,
     MoneyRate,
     Nested,
@@ -126,6 +128,9 @@ class Tier(Declaration):
     shared: Yes = Field(default=False, description="one copy for all")
     operations: RequestRate | None = Field(
         default=None, description="smallest reads that it serves"
+    )
+    accepts: Annotated[tuple[Format, ...], Listed(Referred(("format",)))] = Field(
+        default=(), description="formats that it may hold; any unless given"
     )
 
 

@@ -27,6 +27,7 @@ from kvdsl.spec.slots import (
     Positive,
     Ratio,
     Referred,
+    RequestRate,
     Seconds,
     Share,
     Special,
@@ -143,6 +144,9 @@ class Algorithm(Block):
     )
     network_efficiency: Share = Field(default=1, description="of what the NICs carry")
     network_fill: Factor | None = Field(default=None, description="`fill`, across domains")
+    pieces: RequestRate | None = Field(
+        default=None, description="contiguous pieces that it sends a second, over all NICs"
+    )
     sms: Number = Field(default=0, description="SMs that move the bytes")
     sm_rate: Annotated[Exact | None, Measured(units.BYTE_RATE, inclusive=False)] = Field(
         default=None, description="what one of them moves across domains"

@@ -56,8 +56,15 @@ _TERMS = (
     Term("prefill.ttft", units.TIME, "mean, with queue and visible transfer"),
     Term("prefill.ttft_low", units.TIME, "nine of ten measurements lie above (fitted)"),
     Term("prefill.ttft_high", units.TIME, "nine of ten measurements lie below (fitted)"),
-    Term("transfer.bytes", units.BYTES, "of one request"),
+    Term("transfer.bytes", units.BYTES, "of one request, every receiving device with its part"),
     Term("transfer.time", units.TIME, "the visible time of one request"),
+    Term("transfer.whole", units.TIME, "the same with what prefill hides"),
+    Term("transfer.rate", units.BYTE_RATE, "that the workload asks of what joins the pools"),
+    Term("transfer.bandwidth", units.BYTE_RATE, "that it has, over all lanes of all requests"),
+    Term("balance.prefill", units.NONE, "how busy the pools that prefill are; 1 is all they can"),
+    Term("balance.decode", units.NONE, "how busy those that decode are, at a full cache"),
+    Term("balance.ratio", units.NONE, "devices that prefill for one that decodes"),
+    Term("balance.even", units.NONE, "the same if both were as busy"),
     Term("cost.per_hour", units.MONEY_RATE, "of the deployment"),
     Term("cost.per_mtok", units.MONEY_PER_TOKEN, "a token of output (printed for a Mtok)"),
     Term("gpus", units.NONE, "devices that hold a rank"),
@@ -71,12 +78,22 @@ _TERMS = (
 
 VOCABULARY: Mapping[str, Term] = MappingProxyType({term.name: term for term in _TERMS})
 
-PATTERNS = (
-    (re.compile(r"tier\.\w+\.tokens"), Term("tier.NAME.tokens", units.TOKENS, "held by a tier")),
-    (
-        re.compile(r"tier\.\w+\.load_time"),
-        Term("tier.NAME.load_time", units.TIME, "one request brought back"),
-    ),
+_TIER = (
+    ("tokens", units.TOKENS, "held by a tier"),
+    ("load_time", units.TIME, "one request brought back; in place: read once"),
+    ("fetch_time", units.TIME, "what a prompt finds brought back: the visible time"),
+    ("recompute_time", units.TIME, "the same computed anew"),
+    ("break_even", units.TOKENS, "the shortest prefix that is fetched faster than computed"),
+    ("share", units.NONE, "of the prefixes that the workload uses again"),
+    ("read_rate", units.BYTE_RATE, "that the workload asks"),
+    ("read_bandwidth", units.BYTE_RATE, "that it has, all units and paths"),
+    ("write_rate", units.BYTE_RATE, "that the workload asks: what is stored or evicted into it"),
+    ("write_bandwidth", units.BYTE_RATE, "that it has"),
+)
+
+PATTERNS = tuple(
+    (re.compile(rf"tier\.\w+\.{word}"), Term(f"tier.NAME.{word}", dimension, meaning))
+    for word, dimension, meaning in _TIER
 )
 
 INPUTS: Mapping[str, Dimension] = MappingProxyType(
@@ -88,6 +105,7 @@ INPUTS: Mapping[str, Dimension] = MappingProxyType(
         "workload.rate": units.REQUEST_RATE,
         "workload.prefix_hits": units.NONE,
         "workload.prefix_common": units.TOKENS,
+        "workload.reuse": units.TIME,
         "budget.utilization": units.NONE,
         "budget.reserve": units.BYTES,
         "budget.kv": units.BYTES,

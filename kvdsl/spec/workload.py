@@ -11,6 +11,7 @@ from kvdsl.spec.slots import (
     PositiveTokens,
     RequestRate,
     Requests,
+    Seconds,
     Share,
     Special,
     Tokens,
@@ -37,6 +38,9 @@ class Workload(Declaration):
         default=0, description="of prompt tokens, found in a cache; never a prompt's last"
     )
     prefix_common: Tokens = Field(default=0, description="a prefix of all, stored once a rank")
+    reuse: Seconds | None = Field(
+        default=None, description="for how long after its last use a prefix is asked again"
+    )
     classes: Annotated[dict[str, RequestClass], Special()] = Field(
         default_factory=dict, description="a share of the requests, with lengths of its own"
     )

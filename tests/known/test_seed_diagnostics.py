@@ -30,6 +30,8 @@ FOUND: Mapping[str, str] = {
     "diag-32-2-claims": "claim_32_2",
     "diag-gib": "gb_and_gib",
     "diag-nvfp4-hopper": "nvfp4_on_hopper",
+    "diag-short-output-disagg": "short_outputs_apart",
+    "diag-lossy-link": "int4_link",
 }
 """The deployment that has the fault."""
 
@@ -229,3 +231,26 @@ def test_a_format_that_the_device_has_no_arithmetic_for_is_named_with_the_device
     told = finding(FAULTS.plan("nvfp4_on_hopper"), "KV161")
     assert "nvfp4" in told.diagnostic.headline
     assert "h100_sxm" in told.diagnostic.headline + told.diagnostic.primary.text
+
+
+def test_short_outputs_in_two_pools_show_the_transfer_and_what_it_saves() -> None:
+    plan = FAULTS.plan("short_outputs_apart")
+    assert ASKED["diag-short-output-disagg"]["inputs"]["batch"] == "small"
+    told = finding(plan, "KV170")
+    assert told.severity is Severity.WARNING
+    seen = float(quantity(plan, "KV170", "visible transfer").value)
+    saved = float(quantity(plan, "KV170", "saved interference").value)
+    assert seen > saved
+    first = gain(told, "prefill.ttft")
+    assert first.after.value < first.before.value
+    assert "longer outputs" in told.flips
+
+
+def test_four_bits_on_an_exact_link_are_an_error_with_the_cache_as_it_is_beside_it() -> None:
+    plan = FAULTS.plan("int4_link")
+    told = finding(plan, "KV162")
+    assert told.severity is Severity.ERROR
+    assert "int4" in told.diagnostic.headline
+    size = gain(told, "transfer.bytes")
+    assert size.ratio == 4.0
+    assert "KV170" not in codes(plan)

@@ -17,11 +17,7 @@ WAITING: Mapping[Key, str] = {
     ("ep-backend-volume", "allgather_over_all_to_all_ep64"): _BACKEND,
 }
 
-WAITING_DIAGNOSTICS: Mapping[str, str] = {
-    "diag-short-output-disagg": "no rule weighs yet a transfer against what disaggregation saves "
-    "(KV170)",
-    "diag-lossy-link": "no rule reads yet `transfer.exact` (KV162)",
-}
+WAITING_DIAGNOSTICS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)
