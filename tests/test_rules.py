@@ -43,6 +43,7 @@ COMPANIONS = {
     "KV180": {"KV101:info"},
     "KV903": {"KV143"},
     "KV183": {"KV145", "KV202"},
+    "KV224": {"KV170", "KV172"},
     "KV226": {"KV101"},
 }
 """What must fire beside a rule, by its nature: it speaks of a bound that fails, of a queue (which

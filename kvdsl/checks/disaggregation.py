@@ -145,7 +145,8 @@ def _judged(made: Service, *, pays: bool) -> Iterator[Fact]:
     "service",
     "{busy} is busy for {most} of what it can do, {idle} for {least}: {moved} of {idle} would do "
     "more in {busy}",
-    label="{ratio} devices prefill for one that decodes; {even} would be even",
+    also=(Severity.WARNING,),
+    label="for one device that decodes {ratio} prefill; {even} would be even",
     notes=("with {replicas} of prefill and {others} of decode, prefill is busy for {first} and "
            "decode for {second}",),
 )  # fmt: skip

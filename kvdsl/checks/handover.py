@@ -250,8 +250,9 @@ def _lanes(moved: Handover) -> str:
     Severity.WARNING,
     "service",
     "prefill holds a request {sender} and decode {receiver}: the cache is converted on its way",
+    also=(Severity.INFO,),
     label="{size} a request, {beyond}",
-    notes=("each byte is pulled by {copies} devices", "{uneven}"),
+    notes=("each byte is pulled by {copies:devices}", "{uneven}"),
 )
 def converted_layout(made: Service) -> Iterator[Fact]:
     """Pools that cut the cache in different ways.

@@ -58,7 +58,7 @@ def _without(made: Service, kept: Kept) -> Service | None:
     "{present}",
     label="{capacity} of {tier}",
     notes=("{rate} arrive, each finds {found} and adds {new}",),
-    helps=("a format of {times} fewer bits would do, or a tier above it",),
+    helps=("a narrower format ({times}) would do, or a tier above it",),
 )
 def tier_below_demand(made: Service) -> Iterator[Fact]:
     """A tier that is too small or too slow for what is asked of it.

@@ -15,6 +15,7 @@ from kvdsl.arithmetic import real, where
 from kvdsl.costs.balance import busy_prefill, mean_output
 from kvdsl.costs.estimate import Estimate, estimate
 from kvdsl.costs.origins import of_workload
+from kvdsl.costs.pace import constants
 from kvdsl.formulas import Term, formula
 from kvdsl.placement.degrees import Degrees
 from kvdsl.placement.subject import Subject
@@ -99,7 +100,11 @@ def _judged(made: Subject, rate: Term) -> Together | None:
         # So many requests come and go: what one of them meets are the prompts of the others.
         busy = busy_for_others.derive("how busy with others", busy=busy, in_flight=found.load.asked)
     alone = found.values["decode.tpot"]
-    slowed = slowed_token.derive("a token among prompts", tpot=alone, busy=busy)
+    # At an engine's pace a token waits for the prompts of others already.
+    paced = constants(made) is not None
+    slowed = alone
+    if not paced:
+        slowed = slowed_token.derive("a token among prompts", tpot=alone, busy=busy)
     many = of_workload(made, "output", output, units.TOKENS)
     held = interference.derive("held up by prompts", output=many, slowed=slowed, alone=alone)
     time = request_time.derive(
