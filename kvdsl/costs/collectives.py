@@ -37,6 +37,13 @@ def payload(tokens: Number, values: Number, bytes_a_value: Number, extra: Number
     return tokens * values * bytes_a_value + extra
 
 
+@formula(
+    "pairs of query and key x bytes of all heads' scores", BYTES, "a split key is scored apart"
+)
+def scores(pairs: Number, each: Number) -> Number:
+    return times(pairs, each)
+
+
 @formula("2 (n - 1) alpha + 2 (n - 1) / n x bytes / beta", TIME, _RING, name="ring")
 def all_reduce_time(ranks: int, size: Number, latency: float, bandwidth: Number) -> float:
     return 2 * (ranks - 1) * latency + 2 * (ranks - 1) / ranks * real(size) / real(bandwidth)
@@ -94,23 +101,24 @@ class CollectiveCost:
 
 
 def costs(
-    placement: Placement, tokens: Term, sampled: Term, what: str
+    placement: Placement, tokens: Term, sampled: Term, what: str, pairs: Term | None = None
 ) -> tuple[CollectiveCost, ...]:
     """Every exchange of a pass in which each DP rank brings `tokens` tokens, `sampled` of them to
-    the head."""
+    the head. `pairs` of query and key are scored on a rank."""
     found = []
+    phase = "prefill" if what == "prefill" else "decode"
     for exchange in placement.exchanges:
         group = placement.widest(exchange.axis, exchange.stage)
-        if group is not None and group.size > 1:
+        if group is not None and group.size > 1 and exchange.phase in ("", phase):
             own = sampled if exchange.module == "head" else tokens
-            found.append(_cost(placement, exchange, group, own, what))
+            size = _payload(placement, exchange, own, pairs)
+            found.append(_cost(placement, exchange, group, own, size, what))
     return tuple(found)
 
 
 def _cost(
-    placement: Placement, exchange: Exchange, group: Group, tokens: Term, what: str
+    placement: Placement, exchange: Exchange, group: Group, tokens: Term, size: Term, what: str
 ) -> CollectiveCost:
-    size = _payload(placement, exchange, tokens)
     label = f"one {exchange.kind.replace('_', '-')} of {exchange.module.replace('_', ' ')}"
     found = None if placement.subject.ideal else _priced(placement, exchange, group, tokens, size)
     if found is None:
@@ -165,11 +173,9 @@ def _priced(
     return found or (price(libraries, way, Message(exchange.kind, size)) if exchange.role else None)
 
 
-def _payload(placement: Placement, exchange: Exchange, tokens: Term) -> Term:
+def _payload(placement: Placement, exchange: Exchange, tokens: Term, pairs: Term | None) -> Term:
     subject = placement.subject
     width = subject.activations.bits or 0
-    stage = subject.engine.stage_sends if subject.engine else "hidden"
-    doubled = 2 if exchange.kind == "send" and stage == "hidden_residual" else 1
     many = Term(
         "tokens in it",
         tidy(Fraction(tokens.value) * exchange.tokens),
@@ -190,15 +196,21 @@ def _payload(placement: Placement, exchange: Exchange, tokens: Term) -> Term:
     return payload.derive(
         exchange.elements,
         tokens=many,
-        values=of_model(subject.model, "values a token", tidy(exchange.width * doubled)),
+        values=of_model(subject.model, "values a token", tidy(exchange.width)),
         bytes_a_value=value,
-        extra=fixed(
-            "extra bytes",
-            exchange.extra * Fraction(tokens.value),
-            "4 B a query head of log-sum-exp" if exchange.extra else "none",
-            BYTES,
-        ),
+        extra=_extra(exchange, tokens, pairs),
     )
+
+
+def _extra(exchange: Exchange, tokens: Term, pairs: Term | None) -> Term:
+    """Bytes that are not activations: softmax sums of a token, scores of a pair."""
+    if exchange.each_pair:
+        if pairs is None:
+            raise ValueError("scores are exchanged, and nobody counted them")
+        each = fixed("bytes of scores of a pair", exchange.each_pair, "4 B a query head", BYTES)
+        return scores.derive("bytes of scores", pairs=pairs, each=each)
+    note = "4 B a query head of log-sum-exp" if exchange.extra else "none"
+    return fixed("extra bytes", exchange.extra * Fraction(tokens.value), note, BYTES)
 
 
 def _join(group: Group) -> Join:

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from kvdsl import units
 from kvdsl.arithmetic import rate
-from kvdsl.costs import cache, collectives, passes
+from kvdsl.costs import cache, collectives, overlap, passes
 from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.load import Load
 from kvdsl.costs.memory import Ledger, leaf
@@ -40,7 +40,10 @@ class Decode:
 def decode(placement: Placement, books: tuple[Ledger, ...], load: Load) -> Decode:
     carried = passes.decode_carried(placement, load.batch, load.context)
     times = passes.rank_times(placement, books, carried)
-    exchanged = collectives.costs(placement, carried.tokens, carried.sampled, "decode step")
+    exchanged = collectives.costs(
+        placement, carried.tokens, carried.sampled, "decode step", carried.pairs
+    )
+    exchanged = overlap.exposed(exchanged, passes.attentions(placement, times), load.batch)
     stages = [passes.slowest(times, stage.number) for stage in placement.stages]
     sent = [cost.all for cost in exchanged]
     collective = (

@@ -69,6 +69,8 @@ class Carried:
     pairs: Term
     expanded: bool
     """MLA keys and values in full, as in prefill, or absorbed into the latent, as in decode."""
+    parts: int = 1
+    """Ranks that a prompt's tokens are cut over, each with its part in `tokens`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,11 @@ def slowest(times: tuple[RankTime, ...], stage: int) -> RankTime:
     return max((t for t in times if t.ledger.rank.stage == stage), key=lambda t: t.time.value)
 
 
+def attentions(placement: Placement, times: tuple[RankTime, ...]) -> dict[int, Term]:
+    """The time of attention on the slowest rank of each stage, by its number."""
+    return {s.number: slowest(times, s.number).kv for s in placement.stages}
+
+
 def _rank_time(placement: Placement, stage: Stage, book: Ledger, carried: Carried) -> RankTime:
     device = book.rank.device
     bandwidth = leaf(device, "bandwidth", f"memory bandwidth of {device.title}",
@@ -146,7 +153,7 @@ def _works(
             continue
         whole = Fraction(active(subject.model, tensor)) * shard.layers / tensor.layers
         form = format_of(subject, tensor)
-        tokens = _tokens_met(placement, tensor.module)
+        tokens = _tokens_met(placement, tensor.module) * _parts_met(tensor.module, carried)
         key = (tensor.module, form.arithmetic)
         before = met[key][0] if key in met else Fraction(0)
         met[key] = (before + whole * shard.held, form, tokens)
@@ -184,6 +191,12 @@ def _tokens_met(placement: Placement, module: str) -> Fraction:
         return Fraction(have)
     # Where there are more copies than DP ranks, each works on a part of a rank's tokens.
     return Fraction(have, spread(module, degrees, placement.subject.engine).dp)
+
+
+def _parts_met(module: str, carried: Carried) -> int:
+    """Modules that lie over all ranks of a stage work on every part of a prompt."""
+    own = module in ("attention", "indexer", "state_mixer", "head")
+    return 1 if own else carried.parts
 
 
 def _peak(device: Device, form: Format) -> Term | None:
@@ -320,4 +333,4 @@ def prefill_carried(placement: Placement, new: Term, found: Term) -> Carried:
     one = fixed("requests", 1, "one prompt on each DP rank", units.REQUESTS)
     last = fixed("tokens that the head scores", 1, "the last of a prompt")
     read = step_bytes(placement, one, found)
-    return Carried("prefill", tokens, last, read, on_rank, expanded=True)
+    return Carried("prefill", tokens, last, read, on_rank, expanded=True, parts=a.pcp)

@@ -14,7 +14,7 @@ from math import inf
 from kvdsl import units
 from kvdsl.arithmetic import rate as rate_of
 from kvdsl.arithmetic import real, times, where
-from kvdsl.costs import collectives, passes
+from kvdsl.costs import collectives, overlap, passes
 from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.memory import Ledger, leaf
 from kvdsl.costs.origins import of_layout
@@ -75,7 +75,10 @@ def prefill(placement: Placement, books: tuple[Ledger, ...]) -> Prefill:
     new, found = _prompt(subject)
     carried = passes.prefill_carried(placement, new, found)
     times = passes.rank_times(placement, books, carried)
-    exchanged = collectives.costs(placement, carried.tokens, carried.sampled, "prefill")
+    exchanged = collectives.costs(
+        placement, carried.tokens, carried.sampled, "prefill", carried.pairs
+    )
+    exchanged = overlap.exposed(exchanged, passes.attentions(placement, times), carried.sampled)
     stages = []
     for stage in placement.stages:
         terms = [passes.slowest(times, stage.number).time]

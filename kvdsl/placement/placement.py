@@ -12,7 +12,8 @@ from math import lcm
 
 from kvdsl.placement.cache import CachePart, cache_parts
 from kvdsl.placement.degrees import Degrees
-from kvdsl.placement.exchanges import Exchange, Group, exchanges
+from kvdsl.placement.exchange import Exchange, Group
+from kvdsl.placement.exchanges import exchanges
 from kvdsl.placement.meshes import Mesh, meshes, place
 from kvdsl.placement.shares import CacheShard, Shard, cache_shard, shard
 from kvdsl.placement.subject import Subject
@@ -20,6 +21,7 @@ from kvdsl.placement.tensor import Tensor
 from kvdsl.placement.tensors import tensors
 from kvdsl.placement.topology import Reach
 from kvdsl.spec.hardware import Device
+from kvdsl.spec.model import Moe
 
 SAMPLED_REPLICAS = 4096
 """Replicas walked one by one on hardware that does not repeat."""
@@ -97,7 +99,8 @@ def build(subject: Subject) -> Placement:
     found: list[Exchange] = []
     for stage in stages:
         layers = _part_layers(subject, stage)
-        found.extend(exchanges(model, degrees, subject.engine, stage.number, layers))
+        sent = _before_experts(subject, stage)
+        found.extend(exchanges(model, degrees, subject.engine, stage.number, layers, sent))
     axes = {(e.axis, e.stage) for e in found} | {("attention.tp", s.number) for s in stages}
     groups = _groups(subject, replicas, sorted(axes))
     holders = _holders(subject, classes, replicas)
@@ -166,6 +169,20 @@ def _part_layers(subject: Subject, stage: Stage) -> dict[str, int]:
         here = _overlap(first, count, stage.first, stage.layers)
         for name in layer.parts if here else ():
             found[name] = found.get(name, 0) + here
+        first += count
+    return found
+
+
+def _before_experts(subject: Subject, stage: Stage) -> dict[str, int]:
+    """How many layers of a stage have each part and experts behind it."""
+    parts = subject.model.parts
+    found: dict[str, int] = {}
+    first = 0
+    for count, layer in subject.model.sequence():
+        here = _overlap(first, count, stage.first, stage.layers)
+        if here and any(isinstance(parts[name], Moe) for name in layer.parts):
+            for name in layer.parts:
+                found[name] = found.get(name, 0) + here
         first += count
     return found
 

@@ -16,6 +16,9 @@ from kvdsl.placement.degrees import Degrees
 from kvdsl.placement.tensor import Tensor
 from kvdsl.spec.engine import Engine
 
+OUTPUT = frozenset({"o", "o_down", "o_up"})
+"""Tensors of the output projection."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shard:
@@ -126,7 +129,8 @@ def _attention_cuts(tensor: Tensor, degrees: Degrees, engine: Engine | None) -> 
     # An engine places whole heads; without one the weights divide like any matrix.
     atoms = tensor.atoms if engine is not None and tensor.cut == "kv_heads" else None
     cuts = [Cut(tensor.cut, atoms, "attention.tp", attention.tp)]
-    if engine is not None and engine.cp_weights == "split":
+    over_all = attention.output_split and tensor.name in OUTPUT
+    if over_all or (engine is not None and engine.cp_weights == "split"):
         cuts.append(Cut(tensor.cut, None, "attention.cp", attention.cp))
     return tuple(cuts)
 
