@@ -12,15 +12,18 @@ from dataclasses import dataclass, replace
 from kvdsl.checks import (
     budget,
     claims,
+    compression,
     crossings,
     data_parallel,
     domains,
+    experts,
     figures,
     formats,
     heads,
     latent,
     load,
     room,
+    sequence,
     stages,
 )
 from kvdsl.checks.study import Fact, Fill, Study
@@ -45,6 +48,9 @@ RULES: tuple[Rule, ...] = tuple(
             *room.RULES,
             *figures.RULES,
             *formats.RULES,
+            *compression.RULES,
+            *sequence.RULES,
+            *experts.RULES,
             *claims.RULES,
         ),
         key=lambda r: r.code,

@@ -301,7 +301,7 @@ def decode_carried(placement: Placement, requests: Term, context: Term) -> Carri
     a = placement.degrees.attention
     pairs = Term(
         "pairs of query and key on a rank",
-        tidy(Fraction(requests.value) * Fraction(context.value) / a.cp),
+        tidy(Fraction(requests.value) * Fraction(context.value) * placement.subject.keep / a.cp),
         NONE,
         inputs=(requests, context),
         note="each request's new token with each cached one",

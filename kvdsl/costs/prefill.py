@@ -64,6 +64,10 @@ class Prefill:
     stage: Term
     ttft: Term
     throughput: Term
+    new: Term
+    found: Term
+    block: Term
+    """Tokens to compute and found of a prompt; the part of it that a rank works on."""
 
     @property
     def saturated(self) -> bool:
@@ -96,6 +100,9 @@ def prefill(placement: Placement, books: tuple[Ledger, ...]) -> Prefill:
         slowest,
         _ttft(subject, service, slowest, servers),
         prompt_throughput.derive("prefill throughput", servers=servers, prompt=new, stage=slowest),
+        new,
+        found,
+        carried.tokens,
     )
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import pairwise
+from math import ceil
 
 from kvdsl.spec.formats import Format, Recipe
 from kvdsl.spec.model import (
@@ -59,17 +61,20 @@ class CachePart:
     growth: str = "token"
     limit: int = 0
     every: int = 1
+    keep: Fraction = Fraction(1)
+    """Of the tokens, those that are not evicted."""
 
     def tokens(self, length: int) -> int:
         """Records that a request of so many tokens keeps in one layer."""
         if self.growth == "request":
             return self.limit
+        length = ceil(length * self.keep) if self.keep < 1 else length
         return min(length, self.limit) if self.growth == "window" else length // self.every
 
     @property
     def even(self) -> bool:
         """Whether each token costs as much as any other, at every length."""
-        return self.growth == "token" and self.every == 1
+        return self.growth == "token" and self.every == 1 and self.keep == 1
 
     @property
     def state(self) -> bool:

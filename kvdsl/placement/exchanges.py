@@ -18,6 +18,7 @@ from kvdsl.placement.attention_exchanges import attention, output_sum
 from kvdsl.placement.degrees import Degrees
 from kvdsl.placement.exchange import Exchange, Group, Owners, one, owners
 from kvdsl.placement.shares import Spread, spread
+from kvdsl.spec.backends import way_of
 from kvdsl.spec.engine import Engine
 from kvdsl.spec.model import Gqa, Mla, Model, Moe
 
@@ -187,7 +188,9 @@ def _experts(
         if part.shared_width and shared.tp > 1 and shared.tp != degrees.size:
             yield from _dense(model, degrees, shared, "shared_experts", own)
         return
-    if e.ep > 1:
+    if e.ep > 1 and engine is not None and way_of(engine.all_to_all) == "gather":
+        yield from _gathered_for_experts(model, degrees, part)
+    elif e.ep > 1:
         yield from _sent_to_experts(model, degrees, part)
     else:
         lies = Spread("experts", 1, e.tp)
@@ -198,7 +201,6 @@ def _experts(
 
 def _sent_to_experts(model: Model, degrees: Degrees, part: Moe) -> Iterator[Exchange]:
     """Each token to the ranks of its experts, and back."""
-    e = degrees.experts
     sent = Fraction(part.active, degrees.attention.tp)
     width = part.latent or model.hidden
     for word, why in (
@@ -216,12 +218,19 @@ def _sent_to_experts(model: Model, degrees: Degrees, part: Moe) -> Iterator[Exch
         )
         most = part.top_groups if part.groups > part.top_groups else 0
         yield replace(sending, role=word, copies=part.active, most_groups=most)
-    if e.tp > 1:
+    yield from _around_experts(model, degrees, sent, width)
+
+
+def _around_experts(
+    model: Model, degrees: Degrees, tokens: Fraction, width: int
+) -> Iterator[Exchange]:
+    """The sum inside each expert, and the tokens put together again on a DP rank."""
+    if degrees.experts.tp > 1:
         yield one(
             "all_reduce",
             "routed_experts",
             "experts.tp",
-            sent,
+            tokens,
             width,
             "hidden state",
             "an expert's second matrix contracts over a split width",
@@ -236,6 +245,18 @@ def _sent_to_experts(model: Model, degrees: Degrees, part: Moe) -> Iterator[Exch
             "hidden state",
             "each rank of a DP rank has sent a part of its tokens",
         )
+
+
+def _gathered_for_experts(model: Model, degrees: Degrees, part: Moe) -> Iterator[Exchange]:
+    """Every token to every rank, whatever its experts; each rank's sums scattered back."""
+    e, width = degrees.experts, part.latent or model.hidden
+    gathered = Fraction(e.ep, degrees.attention.tp)
+    for kind, why in (
+        ("all_gather", "every rank receives the tokens of all, and runs its own experts on them"),
+        ("reduce_scatter", "the sums go back to the rank that owns the token"),
+    ):
+        yield one(kind, "routed_experts", "experts.ep", gathered, width, "hidden state", why)
+    yield from _around_experts(model, degrees, gathered, width)
 
 
 def _embedding(

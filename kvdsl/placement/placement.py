@@ -92,7 +92,7 @@ def build(subject: Subject) -> Placement:
     """The placement of a subject."""
     model, degrees = subject.model, subject.degrees
     logical = (*tensors(model), *tower_tensors(subject))
-    parts = cache_parts(model, subject.kv)
+    parts = tuple(replace(p, keep=subject.keep) for p in cache_parts(model, subject.kv))
     stages = tuple(_stages(subject, logical, parts))
     replicas = list(_replica_classes(subject))
     classes = _rank_classes(subject, replicas)

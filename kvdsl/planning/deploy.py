@@ -15,6 +15,8 @@ from kvdsl.checks import claims as claim_rules
 from kvdsl.checks.findings import RULES, Fired, examine, worded
 from kvdsl.checks.study import Fact, Fill
 from kvdsl.costs.estimate import Estimate, memory_estimate
+from kvdsl.costs.memory import leaf
+from kvdsl.costs.money import price_of_token
 from kvdsl.diagnostics import Diagnostic, Severity
 from kvdsl.formulas import Term
 from kvdsl.planning import pools
@@ -27,7 +29,7 @@ from kvdsl.spec.deployment import Deployment
 from kvdsl.spec.layout import Layout
 from kvdsl.spelling import nearest
 from kvdsl.syntax.nodes import Measure, Number, Within
-from kvdsl.units import Quantity, exact, shown
+from kvdsl.units import TOKEN_RATE, Quantity, exact, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,8 @@ def outcome(deployment: Deployment, layout: Layout | None = None) -> Outcome:
             estimates[name] = seen.estimate
     complete = not faults and len(estimates) == len(deployment.pools)
     values = _values(deployment, estimates) if complete else {}
+    if values and layout is None:
+        values |= measured_values(deployment, values)
     judged = tuple(judge(r, values) for r in deployment.requirements) if values else ()
     told.extend(_requirement_findings(deployment, judged, estimates, layout))
     told.extend(_not_costed(deployment))
@@ -94,6 +98,20 @@ def _values(deployment: Deployment, estimates: Mapping[str, Estimate]) -> dict[s
     first = next(iter(estimates.values()))
     for name, term in inputs(first.subject).items():
         found.setdefault(name, term)
+    return found
+
+
+def measured_values(deployment: Deployment, values: Mapping[str, Term]) -> dict[str, Term]:
+    """What a run gave elsewhere, and the cost of a token that follows."""
+    run = deployment.measured
+    if run is None:
+        return {}
+    rate = leaf(run, "throughput", "output as measured", run.throughput, TOKEN_RATE)
+    found = {"decode.throughput": rate}
+    if "cost.per_hour" in values:
+        found["cost.per_mtok"] = price_of_token.derive(
+            "price of an output token", price=values["cost.per_hour"], throughput=rate
+        )
     return found
 
 

@@ -92,6 +92,9 @@ class Engine(Declaration):
     cp_overlap: Yes = Field(
         default=False, description="the exchange over cp runs beside attention of other requests"
     )
+    kv_formats: Annotated[tuple[str, ...], Listed(Word())] = Field(
+        default=(), description="of a cache that its attention reads as it is kept; any unless said"
+    )
     scattered_output: Yes = Field(
         default=False,
         description="between attention under tp and dp and experts over ep, sums stay scattered",
