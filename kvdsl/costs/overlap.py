@@ -49,6 +49,11 @@ def least_block(
     return over(real(peak) * real(bytes_a_token), real(bandwidth) * real(work_a_pair))
 
 
+@formula("6 x block", TOKENS, "Liu et al., Ring Attention, arXiv 2310.01889, section 3")
+def least_length(block: Number) -> Number:
+    return 6 * block
+
+
 def exposed(
     found: Sequence[CollectiveCost], attention: Mapping[int, Term], requests: Term
 ) -> tuple[CollectiveCost, ...]:
