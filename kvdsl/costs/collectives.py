@@ -101,19 +101,30 @@ class CollectiveCost:
 
 
 def costs(
-    placement: Placement, tokens: Term, sampled: Term, what: str, pairs: Term | None = None
+    placement: Placement,
+    tokens: Term,
+    sampled: Term,
+    what: str,
+    *,
+    pairs: Term | None = None,
+    found: Term | None = None,
 ) -> tuple[CollectiveCost, ...]:
     """Every exchange of a pass in which each DP rank brings `tokens` tokens, `sampled` of them to
-    the head. `pairs` of query and key are scored on a rank."""
-    found = []
+    the head. `pairs` of query and key are scored on a rank, `found` tokens lie in its cache."""
+    made = []
     phase = "prefill" if what == "prefill" else "decode"
     for exchange in placement.exchanges:
         group = placement.widest(exchange.axis, exchange.stage)
-        if group is not None and group.size > 1 and exchange.phase in ("", phase):
-            own = sampled if exchange.module == "head" else tokens
-            size = _payload(placement, exchange, own, pairs)
-            found.append(_cost(placement, exchange, group, own, size, what))
-    return tuple(found)
+        if group is None or group.size == 1 or exchange.phase not in ("", phase):
+            continue
+        own = sampled if exchange.module == "head" else tokens
+        if exchange.of_found:
+            if found is None or not found.value:
+                continue
+            own = found
+        size = _payload(placement, exchange, own, pairs)
+        made.append(_cost(placement, exchange, group, own, size, what))
+    return tuple(made)
 
 
 def _cost(

@@ -41,7 +41,7 @@ def decode(placement: Placement, books: tuple[Ledger, ...], load: Load) -> Decod
     carried = passes.decode_carried(placement, load.batch, load.context)
     times = passes.rank_times(placement, books, carried)
     exchanged = collectives.costs(
-        placement, carried.tokens, carried.sampled, "decode step", carried.pairs
+        placement, carried.tokens, carried.sampled, "decode step", pairs=carried.pairs
     )
     exchanged = overlap.exposed(exchanged, passes.attentions(placement, times), load.batch)
     stages = [passes.slowest(times, stage.number) for stage in placement.stages]

@@ -80,7 +80,7 @@ def prefill(placement: Placement, books: tuple[Ledger, ...]) -> Prefill:
     carried = passes.prefill_carried(placement, new, found)
     times = passes.rank_times(placement, books, carried)
     exchanged = collectives.costs(
-        placement, carried.tokens, carried.sampled, "prefill", carried.pairs
+        placement, carried.tokens, carried.sampled, "prefill", pairs=carried.pairs, found=found
     )
     exchanged = overlap.exposed(exchanged, passes.attentions(placement, times), carried.sampled)
     stages = []

@@ -27,8 +27,11 @@ def attention(
 ) -> Iterator[Exchange]:
     """Exchanges of one softmax layer, its output's sum apart."""
     a = degrees.attention
-    if a.cp > 1:
-        yield from _by_sequence(degrees, engine, part)
+    if a.cp > 1 and own.phase != "prefill":
+        for made in _by_sequence(degrees, engine, part):
+            yield replace(made, phase="decode")
+    if a.cp > 1 and own.phase != "decode":
+        yield _of_found(degrees, part)
     if a.pcp > 1 and own.phase == "prefill":
         yield _of_prompt(degrees, part)
     if isinstance(part, Mla) and a.latent_split and a.exact and a.tp > 1 and own.phase != "prefill":
@@ -108,6 +111,16 @@ def _by_sequence(degrees: Degrees, engine: Engine | None, part: Gqa | Mla) -> It
         extra=sums,
     )
     yield replace(made, hides="requests" if a.overlap else "")
+
+
+def _of_found(degrees: Degrees, part: Gqa | Mla) -> Exchange:
+    """What a cache has of a prompt lies on all ranks of the sequence, a run on each. New tokens are
+    on every one of them, which scores its own heads."""
+    a = degrees.attention
+    why = "each rank has a run of what was found in the cache"
+    width = prompt_width(part, a.tp)
+    made = one("all_gather", "attention", "attention.cp", 1, width, "keys and values found", why)
+    return replace(made, phase="prefill", of_found=True)
 
 
 def _of_prompt(degrees: Degrees, part: Gqa | Mla) -> Exchange:

@@ -53,6 +53,8 @@ class Exchange:
     """`decode` or `prefill` where it is of one of them alone."""
     each_pair: int = 0
     """Bytes for each pair of a query and a cached token: scores."""
+    of_found: bool = False
+    """Its tokens are those of a prompt that a cache has, not new ones."""
     hides: str = ""
     """Behind the attention of other requests (`requests`) or of the block at hand (`blocks`)."""
 
