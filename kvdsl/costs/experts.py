@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import comb
+from typing import Any
 
-from kvdsl.arithmetic import over
+from kvdsl.arithmetic import each, over
 from kvdsl.formulas import formula
 from kvdsl.units import NONE
 
@@ -18,9 +19,14 @@ from kvdsl.units import NONE
     NONE,
     "a token's experts are drawn without replacement",
 )
-def ranks_reached(experts: int, active: int, ranks: int) -> Fraction:
+def ranks_reached(experts: int, active: int, ranks: int) -> Any:
+    return each(_reached, experts, active, ranks)
+
+
+def _reached(experts: int, active: int, ranks: int) -> Fraction:
+    drawn = min(active, experts)
     elsewhere = experts - experts // ranks
-    return ranks * (1 - Fraction(comb(elsewhere, active), comb(experts, active)))
+    return ranks * (1 - Fraction(comb(elsewhere, drawn), comb(experts, drawn)))
 
 
 @formula(

@@ -117,11 +117,11 @@ def _formats(
 
 
 def _larger(resolver: Resolver, base: Subject, names: Sequence[str]) -> Iterator[Node]:
-    """Nodes of the catalog whose devices are the next larger ones, no slower, the cheapest of each
-    first by name."""
+    """Nodes of the catalog whose devices are the next larger ones, and no slower. Of several with
+    the same device the shortest name is the board itself, the others are makers' and clouds'."""
     own = base.topology.device(0)
     known: dict[int, Node] = {}
-    for name in names:
+    for name in sorted(names, key=len):
         node, _ = resolver.declaration(f"nodes.{name}")
         if not isinstance(node, Node) or len(node.devices) != 1:
             continue
