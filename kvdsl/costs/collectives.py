@@ -17,6 +17,7 @@ from typing import Any
 
 from kvdsl.arithmetic import over, real, times
 from kvdsl.costs.algorithms import Message
+from kvdsl.costs.cache import held_tokens
 from kvdsl.costs.libraries import Price, price
 from kvdsl.costs.memory import leaf
 from kvdsl.costs.origins import fixed, of_layout, of_model
@@ -209,15 +210,21 @@ def _payload(placement: Placement, exchange: Exchange, tokens: Term, pairs: Term
         tokens=many,
         values=of_model(subject.model, "values a token", tidy(exchange.width)),
         bytes_a_value=value,
-        extra=_extra(exchange, tokens, pairs),
+        extra=_extra(placement, exchange, tokens, pairs),
     )
 
 
-def _extra(exchange: Exchange, tokens: Term, pairs: Term | None) -> Term:
+def _pairs(placement: Placement, tokens: Term) -> Term:
+    """Pairs that nobody has counted: each token with all that its request holds."""
+    context = held_tokens(placement.subject)
+    note = f"each token with the {context:,} that its request holds at its end"
+    return Term("pairs of query and key", times(tokens.value, context), inputs=(tokens,), note=note)
+
+
+def _extra(placement: Placement, exchange: Exchange, tokens: Term, pairs: Term | None) -> Term:
     """Bytes that are not activations: softmax sums of a token, scores of a pair."""
     if exchange.each_pair:
-        if pairs is None:
-            raise ValueError("scores are exchanged, and nobody counted them")
+        pairs = pairs if pairs is not None else _pairs(placement, tokens)
         each = fixed("bytes of scores of a pair", exchange.each_pair, "4 B a query head", BYTES)
         return scores.derive("bytes of scores", pairs=pairs, each=each)
     note = "4 B a query head of log-sum-exp" if exchange.extra else "none"

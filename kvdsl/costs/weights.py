@@ -9,7 +9,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 from kvdsl import units
-from kvdsl.costs.origins import of_layout
+from kvdsl.arithmetic import over
+from kvdsl.costs.origins import of_layout, of_model
 from kvdsl.formulas import Term, formula, total
 from kvdsl.placement.placement import Placement, Stage
 from kvdsl.placement.shares import Shard, redundancy
@@ -84,6 +85,36 @@ def tensor_bytes(subject: Subject, tensor: Tensor, layers: int, first: int) -> E
         form = recipe.format_of(tensor.module, tensor.part, layer) or format_of(subject, tensor)
         found += stored(form, tensor.rows, tensor.columns) * count
     return found
+
+
+@formula("bytes of attention weights / bytes a token", units.TOKENS, "what a step reads of either")
+def break_even(attention: Exact, token: Exact) -> Exact:
+    return over(attention, token)
+
+
+def attention_bytes(placement: Placement) -> Exact:
+    """Bytes of all attention weights, one copy."""
+    found: Exact = 0
+    for stage in placement.stages:
+        for shard in stage.shards:
+            if shard.tensor.module == "attention":
+                first = max(stage.first, shard.tensor.first)
+                found += tensor_bytes(placement.subject, shard.tensor, shard.layers, first)
+    return found
+
+
+def break_even_terms(placement: Placement, token: Term) -> dict[str, Term]:
+    """`kv.break_even`, where tokens are cached at all."""
+    if not token.value:
+        return {}
+    model = placement.subject.model
+    size = of_model(model, "bytes of attention weights, one copy", attention_bytes(placement),
+                    units.BYTES)  # fmt: skip
+    return {
+        "kv.break_even": break_even.derive(
+            "cached tokens that weigh as much as attention", attention=size, token=token
+        )
+    }
 
 
 def module_terms(placement: Placement, stage: Stage) -> dict[str, Term]:

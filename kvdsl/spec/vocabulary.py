@@ -30,6 +30,7 @@ _TERMS = (
     Term("kv.tokens", units.TOKENS, "capacity: floored in each rank or replica, then summed"),
     Term("kv.tokens_per_rank", units.TOKENS, "capacity of the smallest rank or replica"),
     Term("kv.sequences", units.REQUESTS, "the same in whole requests"),
+    Term("kv.break_even", units.TOKENS, "cached tokens that weigh as much as attention's weights"),
     Term("memory.weights", units.BYTES, "of the fullest device"),
     Term("memory.kv", units.BYTES, "room for the cache on the fullest device"),
     Term("memory.reserve", units.BYTES, "of the fullest device"),
