@@ -78,10 +78,17 @@ def test_dp_attention_relieves_a_latent_that_tp_copies() -> None:
     assert row("served", "DP attention").relief == 1
 
 
+def test_ranks_that_copy_a_cache_can_cut_the_sequence_instead() -> None:
+    name = "sequence over the TP ranks"
+    assert row("latent", name).relief == 8
+    assert float(row("latent", name).values["kv.copies"].value) == 1
+    assert all(r.lever.name != name for r in study("served").rows)  # 8 KV heads on 4 ranks
+
+
 def test_what_needs_more_devices_than_there_are_says_how_many() -> None:
     found = row("served", "TP x 4")
     assert not found.fits
-    assert found.lever.missing == "needs 16 devices, and 8 are here"
+    assert found.lever.missing == "needs 16 devices, and 8 are here: widen `on`"
 
 
 def test_no_cache_is_small_enough_where_weights_do_not_fit() -> None:
@@ -133,3 +140,13 @@ def test_evicted_tokens_are_neither_held_nor_read(share: Fraction) -> None:
     assert ratio == share
     gained = float(plan.value("kv.tokens").value) / float(whole.value("kv.tokens").value)
     assert gained == pytest.approx(float(1 / share), rel=1e-4)
+
+
+def test_the_break_even_of_cache_and_attention_is_known_of_any_model() -> None:
+    def asked(name: str) -> Fraction:
+        plan = compile_text(SPEC, only=name).plan(name)
+        return Fraction(plan.value("kv.break_even").value)
+
+    # 80 layers of 2 x 8192 x (8192 + 1024) weights at two bytes, 327,680 B a token.
+    assert asked("served") == Fraction(80 * 2 * 8192 * (8192 + 1024) * 2, 327_680)
+    assert asked("latent") > 0

@@ -141,6 +141,10 @@ def levers(base: Subject, tried: Tried) -> Iterator[Lever]:
     if d.size > 1 and d.attention.dp == 1:
         dp = attention_dp(d.size, d.size, d.pp, d.replicas)
         yield _laid(base, "DP attention", _with_experts(base, dp, d))
+    own = _copied_ways(base)
+    if own > 1:
+        shared = replace(d.attention, tp=d.attention.tp // own, cp=d.attention.cp * own)
+        yield _laid(base, "sequence over the TP ranks", replace(d, attention=shared, name=""))
     a = replace(d.attention, cp=d.attention.cp * times)
     yield _laid(base, f"context parallelism x {times}", _wider(d, a, times))
     yield _laid(base, f"replicas x {times}", replace(d, replicas=d.replicas * times, name=""))
@@ -153,6 +157,16 @@ def levers(base: Subject, tried: Tried) -> Iterator[Lever]:
     if narrow is not None:
         for keep in tried.keeps:
             yield _kept(base, narrow, keep)
+
+
+def _copied_ways(base: Subject) -> int:
+    """Ranks of attention's TP that hold the same cache: those could cut the sequence instead."""
+    parts = base.model.parts.values()
+    heads = [p.kv_heads for p in parts if isinstance(p, Gqa)]
+    heads += [1 for p in parts if isinstance(p, Mla)]
+    tp = base.degrees.attention.tp
+    fewest = min(heads, default=tp)
+    return tp // fewest if tp % fewest == 0 else 1
 
 
 def _with_experts(base: Subject, made: Degrees, before: Degrees) -> Degrees:
@@ -187,7 +201,7 @@ def _laid(base: Subject, name: str, degrees: Degrees) -> Lever:
     here = base.topology.devices
     missing = ""
     if degrees.devices > here:
-        missing = f"needs {degrees.devices:,} devices, and {here:,} are here"
+        missing = f"needs {degrees.devices:,} devices, and {here:,} are here: widen `on`"
     elif not _divides(base, degrees):
         missing = "heads, experts or layers do not divide so"
     subject = None if missing else base.under(degrees)
