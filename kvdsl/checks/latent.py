@@ -98,7 +98,10 @@ def small_batch_latent(study: Study) -> Iterator[Fact]:
     "costs",
     "TP={tp} keeps {copies} copies of the latent cache",
     label="every one of {tp} ranks holds all of it",
-    notes=("the latent is one for all heads: {per_gpu} a GPU, whatever TP is",),
+    notes=(
+        "the latent is one for all heads: {per_gpu} a GPU, whatever TP is",
+        "with the sequence cut over the same ranks (`{way}`) it holds {by_sequence} in one copy",
+    ),
     flips="few cached tokens (break-even at {even}), or fewer requests than ranks",
 )
 def copied_latent(study: Study) -> Iterator[Fact]:
@@ -135,6 +138,7 @@ def copied_latent(study: Study) -> Iterator[Fact]:
         return
     per_gpu = found.values["kv.bytes_per_token_per_gpu"].quantity
     copies = found.values["kv.copies"].quantity
+    other = _by_sequence(study)
     yield Fact(
         study.subject.place("layout"),
         {
@@ -142,6 +146,8 @@ def copied_latent(study: Study) -> Iterator[Fact]:
             "copies": copies,
             "per_gpu": per_gpu,
             "even": whole(break_even(study)),
+            "way": other.text if other is not None else "",
+            "by_sequence": other.estimate.values["kv.tokens"].quantity if other is not None else "",
         },
         (("copies", copies), ("bytes a token a GPU", per_gpu)),
         _data_parallel(study),
