@@ -125,13 +125,15 @@ def test_the_reduction_of_scores_grows_with_the_context() -> None:
 
 
 def test_an_exchange_beside_attention_is_seen_in_part() -> None:
-    def seen(layout: str) -> float:
-        rows = plan(layout, "overlaps").collectives
+    def seen(layout: str, requests: int) -> float:
+        more = f"; workload {{ context = 8000 tok; concurrency = {requests} req }} "
+        rows = plan(layout, "overlaps", more).collectives
         (row,) = (r for r in rows if r.kind == "all-to-all")
         return float(row.all.value)
 
-    whole, part = seen("by_run"), seen("beside")
-    assert whole / BATCH <= part < whole
+    assert 0 < seen("beside", 256) < seen("by_run", 256)
+    # A single request has no other to hide behind.
+    assert seen("beside", 1) == seen("by_run", 1)
 
 
 def test_a_prefill_gathers_what_was_found_over_the_runs_and_nothing_else() -> None:

@@ -10,7 +10,7 @@ Source of the forms: collective_model (ring); NCCL tests, doc/PERFORMANCE.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
@@ -70,6 +70,9 @@ def repeated(count: int, each: float) -> float:
     return count * each
 
 
+PARTS = (2, 4, 8, 16, 32, 64)
+"""Parts that the requests of a step may go in, so that attention hides their exchanges."""
+
 RINGS = frozenset({"all_reduce", "all_gather", "reduce_scatter"})
 """Collectives whose ring crosses from a node to the next once."""
 
@@ -99,6 +102,9 @@ class CollectiveCost:
     high: Any
     basis: str
     algorithm: str
+    apart: tuple[tuple[Term, Term], ...] = ()
+    """Where requests go in parts, each beside the attention of another: in how many, and all of
+    their exchanges one after the other."""
 
 
 def costs(
@@ -124,8 +130,26 @@ def costs(
                 continue
             own = found
         size = _payload(placement, exchange, own, pairs)
-        made.append(_cost(placement, exchange, group, own, size, what))
+        cost = _cost(placement, exchange, group, own, size, what)
+        if exchange.hides == "requests":
+            cost = replace(cost, apart=_apart(placement, exchange, group, own, what))
+        made.append(cost)
     return tuple(made)
+
+
+def _apart(
+    placement: Placement, exchange: Exchange, group: Group, tokens: Term, what: str
+) -> tuple[tuple[Term, Term], ...]:
+    """The exchanges of requests in two parts, in four, and so on to one by one."""
+    found = []
+    most = tokens.value if isinstance(tokens.value, int | Fraction) else 2
+    for count in (n for n in PARTS if n <= most):
+        parts = fixed("parts", count, "requests that exchange together")
+        own = Term("tokens of a part", over(tokens.value, count), inputs=(tokens, parts))
+        size = _payload(placement, exchange, own, None)
+        each = _cost(placement, exchange, group, own, size, what).all
+        found.append((parts, repeated.derive("exchanges of all parts", count=parts, each=each)))
+    return tuple(found)
 
 
 def _cost(

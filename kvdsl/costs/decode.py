@@ -43,7 +43,7 @@ def decode(placement: Placement, books: tuple[Ledger, ...], load: Load) -> Decod
     exchanged = collectives.costs(
         placement, carried.tokens, carried.sampled, "decode step", pairs=carried.pairs
     )
-    exchanged = overlap.exposed(exchanged, passes.attentions(placement, times), load.batch)
+    exchanged = overlap.exposed(exchanged, passes.attentions(placement, times))
     stages = [passes.slowest(times, stage.number) for stage in placement.stages]
     sent = [cost.all for cost in exchanged]
     collective = (

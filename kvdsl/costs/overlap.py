@@ -13,20 +13,19 @@ from dataclasses import replace
 from kvdsl.arithmetic import greater, over, real
 from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.origins import fixed
-from kvdsl.formulas import Term, formula
+from kvdsl.formulas import Term, formula, least
 from kvdsl.units import TIME, TOKENS
 
 Number = int | float
 
 
 @formula(
-    "exchange / requests + (1 - 1 / requests) x max(0, exchange - attention)",
+    "exchanges / parts + (1 - 1 / parts) x max(0, exchanges - attention)",
     TIME,
     "pipeline over the requests of a step: Bhatia et al., Helix, arXiv 2507.07120 (HOP-B)",
 )
-def beside_requests(exchange: float, requests: Number, attention: float) -> float:
-    share = 1 / greater(real(requests), 1.0)
-    return exchange * share + (1 - share) * greater(exchange - attention, 0.0)
+def beside_requests(exchanges: float, parts: int, attention: float) -> float:
+    return exchanges / parts + (1 - 1 / parts) * greater(exchanges - attention, 0.0)
 
 
 @formula(
@@ -55,21 +54,27 @@ def least_length(block: Number) -> Number:
 
 
 def exposed(
-    found: Sequence[CollectiveCost], attention: Mapping[int, Term], requests: Term
+    found: Sequence[CollectiveCost], attention: Mapping[int, Term]
 ) -> tuple[CollectiveCost, ...]:
     """The exchanges with what is seen of them; `attention` by stage."""
     return tuple(
-        replace(cost, all=_seen(cost, attention[cost.exchange.stage], requests))
+        replace(cost, all=_seen(cost, attention[cost.exchange.stage]))
         if cost.exchange.hides
         else cost
         for cost in found
     )
 
 
-def _seen(cost: CollectiveCost, attention: Term, requests: Term) -> Term:
-    if cost.exchange.hides == "requests":
-        return beside_requests.derive(
-            cost.all.label, exchange=cost.all, requests=requests, attention=attention
+def _seen(cost: CollectiveCost, attention: Term) -> Term:
+    if cost.exchange.hides == "blocks":
+        ranks = fixed("ranks of the ring", cost.group.size, "each has a block")
+        return beside_blocks.derive(
+            cost.all.label, exchange=cost.all, ranks=ranks, attention=attention
         )
-    ranks = fixed("ranks of the ring", cost.group.size, "each has a block")
-    return beside_blocks.derive(cost.all.label, exchange=cost.all, ranks=ranks, attention=attention)
+    ways = [
+        beside_requests.derive(
+            "beside the attention of others", exchanges=all_, parts=parts, attention=attention
+        )
+        for parts, all_ in cost.apart
+    ]
+    return least(cost.all.label, [cost.all, *ways], note="at once, or in parts beside attention")

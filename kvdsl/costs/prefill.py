@@ -82,7 +82,7 @@ def prefill(placement: Placement, books: tuple[Ledger, ...]) -> Prefill:
     exchanged = collectives.costs(
         placement, carried.tokens, carried.sampled, "prefill", pairs=carried.pairs, found=found
     )
-    exchanged = overlap.exposed(exchanged, passes.attentions(placement, times), carried.sampled)
+    exchanged = overlap.exposed(exchanged, passes.attentions(placement, times))
     stages = []
     for stage in placement.stages:
         terms = [passes.slowest(times, stage.number).time]
