@@ -119,7 +119,7 @@ def costs(
     """Every exchange of a pass in which each DP rank brings `tokens` tokens, `sampled` of them to
     the head. `pairs` of query and key are scored on a rank, `found` tokens lie in its cache."""
     made = []
-    phase = "prefill" if what == "prefill" else "decode"
+    phase = "prefill" if what.startswith("prefill") else "decode"
     for exchange in placement.exchanges:
         group = placement.widest(exchange.axis, exchange.stage)
         if group is None or group.size == 1 or exchange.phase not in ("", phase):
