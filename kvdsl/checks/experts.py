@@ -55,7 +55,7 @@ def gathered_experts(study: Study) -> Iterator[Fact]:
 
         deployment served {
           model    = models.deepseek_v3
-          weights  = formats.fp8_block128
+          weights  = formats.bf16
           kv       = formats.bf16
           on       = 1 x racks.gb200_nvl72
           layout   = wide
@@ -63,7 +63,6 @@ def gathered_experts(study: Study) -> Iterator[Fact]:
           time     = ideal
           budget   { reserve = 6 GB }
           workload { context = 8 ktok; concurrency = 4096 req }
-          allow KV144 because "the checkpoint's own formats are not the point here"
           allow KV201 because "64 of 72 divide the experts"
         }
 
