@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from kvdsl.reference import catalog_page, language_page, rules_page
+from kvdsl.reference import catalog_page, language_page, rules_page, techniques_page
 
 PAGES: Mapping[str, Callable[[], str]] = MappingProxyType(
     {
         "language.md": language_page.page,
         "rules.md": rules_page.page,
         "catalog.md": catalog_page.page,
+        "techniques.md": techniques_page.page,
     }
 )
