@@ -20,9 +20,9 @@ from kvdsl.units import NONE, Quantity, grouped
     "gathered-experts",
     Severity.WARNING,
     "costs",
-    "{backend} sends each token to all {ep} ranks, and its experts lie on {reached} of them",
+    "{backend} sends each token to every rank of EP={ep}, and its experts lie on {reached}",
     label="EP={ep}",
-    notes=("{factor} times the copies that it takes; exchanges are {before} of a step, and "
+    notes=("{factor}x the copies that it takes; exchanges are {before} of a step, and "
            "{after} with an all-to-all",),
     helps=("choose a backend that sends tokens to their experts alone",),
     flips="few ranks: at EP=8 and 8 experts a token nearly all are reached anyway",

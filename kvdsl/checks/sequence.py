@@ -22,7 +22,7 @@ from kvdsl.units import NONE, TIME, TOKENS, Quantity
     Severity.ERROR,
     "costs",
     "cp = {cp} does not go with {what}: {fault}",
-    label="the sequence is cut {cp} ways",
+    label="the sequence is cut by cp = {cp}",
     helps=("{fix}",),
     silences=("KV101",),
 )
@@ -243,10 +243,10 @@ def halved(degrees: Degrees) -> Degrees | None:
     "cp-by-length-alone",
     Severity.WARNING,
     "costs",
-    "every prompt is cut {pcp} ways, and {hits} of it is found in a cache: fewer ways serve more",
+    "every prompt is cut by pcp = {pcp}, and {hits} of it is found in a cache: less serves more",
     label="one degree for all prompts",
     notes=("{left} pairs of query and key are left of {whole}: {new} to compute, {found} found",
-           "cut {other} ways, prompts come at {after} instead of {before}, and the first token "
+           "by pcp = {other} prompts come at {after} instead of {before}, and the first token "
            "after {late} instead of {early}"),
     helps=("give prefill pools of several degrees, and choose among them by the cost of what is "
            "left to compute",),
