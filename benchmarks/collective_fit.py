@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from collective_rows import Row, catalog, read
 
-from kvdsl.pipeline import Quoter, quoter
-from kvdsl.planning.quotes import Question, Quote, Refused, quote
+from kvdsl.pipeline import quoter
+from kvdsl.planning.quotes import Question, Quote, Quoter, Refused, quote
 from kvdsl.spec.library import OTHER, Library
 
 SOFT = 0.15

@@ -17,8 +17,7 @@ from pathlib import Path
 import numpy as np
 from collective_rows import Row, quoter, read
 
-from kvdsl.pipeline import Quoter
-from kvdsl.planning.quotes import Question, Refused
+from kvdsl.planning.quotes import Question, Quoter, Refused
 
 
 @dataclass(frozen=True, slots=True)

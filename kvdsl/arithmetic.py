@@ -114,3 +114,12 @@ def rate(amount: Any, time: Any, otherwise: float = 0.0) -> Any:
 
     empty = full_like(time, otherwise, dtype=float)
     return elementwise(amount, time, out=empty, where=not_equal(time, 0))
+
+
+def each(function: Any, *values: Any) -> Any:
+    """A function of whole numbers, element by element where arrays came in; then a float each."""
+    if all(isinstance(value, _PLAIN) for value in values):
+        return function(*values)
+    from numpy import vectorize
+
+    return vectorize(lambda *row: float(function(*map(int, row))), otypes=[float])(*values)

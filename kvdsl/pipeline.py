@@ -27,9 +27,8 @@ from kvdsl.spec.model import Model
 if TYPE_CHECKING:
     from kvdsl.plan import Plan
     from kvdsl.planning.bulk import Prepared, Served
-    from kvdsl.planning.quotes import Question, Quote
-    from kvdsl.spec.declaration import Declaration
-    from kvdsl.spec.library import Library
+    from kvdsl.planning.lever_studies import Asked, LeversOf
+    from kvdsl.planning.quotes import Quoter
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +330,34 @@ def checked(project: Project, book: Rulebook = NO_RULES) -> Checked:
     return Checked(Report.of(found), asked, held, _files(project), _inputs(project))
 
 
+@dataclass(frozen=True, slots=True)
+class Levers:
+    """Levers of a file's deployments; `known` are all of them."""
+
+    report: Report
+    found: tuple[LeversOf, ...]
+    known: tuple[str, ...]
+
+
+def levers(path: str, asked: Asked, changes: Sequence[Change] = ()) -> Levers:
+    """What may be done where a cache is too small or too dear, by deployment."""
+    return _levers(load(path), asked, changes)
+
+
+def levers_text(text: str, asked: Asked, name: str = "<text>") -> Levers:
+    return _levers(load_text(text, name), asked, ())
+
+
+def _levers(project: Project, asked: Asked, changes: Sequence[Change]) -> Levers:
+    from kvdsl.planning.lever_studies import studies
+
+    resolver = Resolver(project)
+    faults = resolver.check()
+    found, wrong = studies(resolver, asked, changes, project.catalog.names("nodes"))
+    known = resolver.concrete("deployment")
+    return Levers(Report.of((*faults, *wrong)), found, known)
+
+
 def ask(
     path: str, dotted: str, changes: Sequence[Change] = (), length: int | None = None
 ) -> Answer:
@@ -391,54 +418,16 @@ def _answer(report: Report, values: Mapping[str, Term], rest: str) -> Answer:
 
 def quoter(text: str = "kvspec 1\n", name: str = "<text>") -> Quoter:
     """Answers for collectives on hardware of the catalog, or of a text."""
+    from kvdsl.planning.quotes import Quoter
+
     return Quoter(Resolver(load_text(text, name)))
 
 
 def quoter_of(path: str) -> Quoter:
     """Answers for collectives on hardware that a file declares or imports."""
+    from kvdsl.planning.quotes import Quoter
+
     return Quoter(Resolver(load(path)))
-
-
-class Quoter:
-    """Collectives on hardware by name, each declaration read once."""
-
-    def __init__(self, resolver: Resolver) -> None:
-        self._resolver = resolver
-        self._known: dict[str, Declaration] = {}
-
-    def quote(self, on: str, asked: Question, libraries: Sequence[str] = ()) -> Quote:
-        """The price of a collective. Raises Refused, also for a name that is not there."""
-        from kvdsl.planning.quotes import quote
-
-        hardware = self.declared(on)
-        found = [self.library(name) for name in libraries] or self.own(hardware)
-        return quote(hardware, found, asked)
-
-    def own(self, hardware: Declaration) -> list[Library]:
-        """The libraries of a piece of hardware's makers."""
-        return self._resolver.own_libraries(hardware)
-
-    def library(self, name: str) -> Library:
-        """A library by name. Raises Refused."""
-        from kvdsl.planning.quotes import Refused
-        from kvdsl.spec.library import Library
-
-        found = self.declared(name)
-        if not isinstance(found, Library):
-            raise Refused(f"{found.title} is no library")
-        return found
-
-    def declared(self, name: str) -> Declaration:
-        """A declaration by name. Raises Refused."""
-        from kvdsl.planning.quotes import Refused
-
-        if name not in self._known:
-            found, faults = self._resolver.declaration(name)
-            if found is None:
-                told = (faults[0].headline, *faults[0].helps) if faults else (f"no `{name}`",)
-                raise Refused("; ".join(told))
-            self._known[name] = found
-        return self._known[name]
 
 
 @dataclass(frozen=True, slots=True)

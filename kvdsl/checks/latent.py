@@ -17,11 +17,12 @@ from kvdsl.checks.study import (
     caches_latent,
     whole,
 )
+from kvdsl.costs.estimate import Estimate
 from kvdsl.diagnostics import Severity
 from kvdsl.placement.degrees import AttentionAxes, attention_dp
 from kvdsl.rules import Rule, rule
 from kvdsl.spec.model import Mla, Moe
-from kvdsl.units import BYTES, BYTES_PER_TOKEN, Quantity, tidy
+from kvdsl.units import BYTES, BYTES_PER_TOKEN, TIME, Quantity, tidy
 
 SCORE_BYTES = 4
 """A score is reduced in fp32."""
@@ -97,7 +98,10 @@ def small_batch_latent(study: Study) -> Iterator[Fact]:
     "costs",
     "TP={tp} keeps {copies:copies} of the latent cache",
     label="every one of {tp:ranks} holds all of it",
-    notes=("the latent is one for all heads: {per_gpu} a GPU, whatever TP is",),
+    notes=(
+        "the latent is one for all heads: {per_gpu} a GPU, whatever TP is",
+        "with the sequence cut over the same ranks (`{way}`) it holds {by_sequence} in one copy",
+    ),
     flips="few cached tokens (break-even at {even}), or fewer requests than ranks",
 )
 def copied_latent(study: Study) -> Iterator[Fact]:
@@ -136,6 +140,7 @@ def copied_latent(study: Study) -> Iterator[Fact]:
         return
     per_gpu = found.values["kv.bytes_per_token_per_gpu"].quantity
     copies = found.values["kv.copies"].quantity
+    other = _by_sequence(study)
     yield Fact(
         study.subject.place("layout"),
         {
@@ -143,6 +148,8 @@ def copied_latent(study: Study) -> Iterator[Fact]:
             "copies": copies,
             "per_gpu": per_gpu,
             "even": whole(break_even(study)),
+            "way": other.text if other is not None else "",
+            "by_sequence": other.estimate.values["kv.tokens"].quantity if other is not None else "",
         },
         (("copies", copies), ("bytes a token a GPU", per_gpu)),
         _data_parallel(study),
@@ -172,7 +179,7 @@ def _data_parallel(study: Study) -> Suggestion | None:
     "an exact split of the latent reduces every score: {bytes} a step on each rank",
     label="{tp:ranks} hold a part of every key",
     notes=("{each} of scores a cached token and layer, against {record} of latent; it grows with "
-           "the context, and the times here leave it out",),
+           "the context, and takes {time} of {tpot}",),
     helps=("with `exact = false` each rank takes its own softmax, an approximation; `cp` cuts the "
            "sequence and stays exact",),
 )  # fmt: skip
@@ -184,7 +191,13 @@ def exact_latent_split(study: Study) -> Iterator[Fact]:
 
     Why it matters
         Each rank sees a part of every key, so that scores are partial sums. They have to be added
-        up before the softmax, for each head and each cached token.
+        up before the softmax, for each head and each cached token: 512 B a token and layer at 128
+        heads, beside 1,152 B of latent. That is why documents on MLA say that the latent cannot
+        be split. Others say that one all-reduce behind attention is enough, and both are right:
+        TPLA (arXiv 2508.15881) lets each rank take a softmax of its own slice, which is another
+        result. `exact = false` says that an approximation is wanted; then no score is exchanged,
+        a rank keeps kv_rank / tp + rope_dim values (320 of 576 at tp = 2, at most 1.8x less), and
+        quality has to be measured.
 
     Example
         deployment served {
@@ -223,10 +236,18 @@ def exact_latent_split(study: Study) -> Iterator[Fact]:
             "bytes": size,
             "each": Quantity(each, BYTES),
             "record": Quantity(tidy(record), BYTES),
+            "time": Quantity(_score_time(found), TIME),
+            "tpot": found.values["decode.tpot"].quantity,
         },
-        (("scores a step", size),),
+        (("scores a step", size), ("all-reduces of scores", Quantity(_score_time(found), TIME))),
         _by_sequence(study),
     )
+
+
+def _score_time(found: Estimate) -> float:
+    """Seconds of a step in which scores are reduced."""
+    exchanged = found.decode.exchanges if found.decode is not None else ()
+    return float(sum(float(c.all.value) for c in exchanged if c.exchange.each_pair))
 
 
 def _by_sequence(study: Study) -> Suggestion | None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 
 from kvdsl.checks.study import Fact, Study, Suggestion
+from kvdsl.costs.estimate import Estimate
 from kvdsl.diagnostics import Severity
 from kvdsl.placement.degrees import STAGE_LIMIT
 from kvdsl.placement.placement import stage_layers
 from kvdsl.rules import Rule, rule
 from kvdsl.spec.model import Moe
-from kvdsl.units import BYTES, Quantity, counted, grouped
+from kvdsl.units import BYTES, Quantity, counted, grouped, tidy
 
 
 @rule(
@@ -148,7 +150,10 @@ def wrong_stages(study: Study) -> Iterator[Fact]:
     "costs",
     "stage {weakest} holds fewer tokens than the others and sets the capacity",
     label="layers a stage: {layers}",
-    notes=("{tokens} tok fit there, {most} in stage {strongest}",),
+    notes=(
+        "{tokens} tok fit there, {most} in stage {strongest}; {stranded} of the others' room "
+        "is stranded",
+    ),
     helps=("move a layer out of stage {weakest}",),
 )
 def uneven_stages(study: Study) -> Iterator[Fact]:
@@ -208,10 +213,20 @@ def uneven_stages(study: Study) -> Iterator[Fact]:
             "layers": ", ".join(map(str, layers)),
             "tokens": held[weakest],
             "most": held[strongest],
+            "stranded": _stranded(found, held[weakest]),
         },
         tuple((f"tokens in stage {s}", Quantity(n)) for s, n in sorted(held.items())),
         Suggestion(text, other.subject.degrees.text(), other, ("kv.tokens",)),
     )
+
+
+def _stranded(found: Estimate, tokens: int) -> Quantity:
+    """Bytes of all devices that no request can use, once the weakest stage holds its tokens."""
+    left = Fraction(0)
+    for book in found.ledgers:
+        room = Fraction(book.room.value) - tokens * Fraction(book.token.value)
+        left += max(Fraction(0), room) * book.rank.count
+    return Quantity(tidy(left), BYTES)
 
 
 @rule(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from kvdsl.costs.estimate import Estimate, estimate, memory_estimate
-from kvdsl.costs.weights import tensor_bytes
+from kvdsl.costs.weights import attention_bytes as bytes_of_attention
 from kvdsl.diagnostics import Label, Severity
 from kvdsl.placement.degrees import Degrees
 from kvdsl.placement.placement import Placement
@@ -141,12 +141,7 @@ def caches_latent(study: Study) -> bool:
 
 def attention_bytes(study: Study) -> Quantity:
     """Bytes of all attention weights, one copy."""
-    stored = Fraction(0)
-    for stage in study.placed.stages:
-        for shard in stage.shards:
-            if shard.tensor.module == "attention":
-                stored += tensor_bytes(study.subject, shard.tensor, shard.depths)
-    return Quantity(tidy(stored), BYTES)
+    return Quantity(tidy(Fraction(bytes_of_attention(study.placed))), BYTES)
 
 
 def cached_tokens(study: Study) -> Quantity:
@@ -160,8 +155,7 @@ def cached_tokens(study: Study) -> Quantity:
 def break_even(study: Study) -> Quantity:
     """Cached tokens that weigh as much as the attention weights. Below it TP reads fewer bytes,
     above it DP attention, whatever the number of devices."""
-    token = Fraction(study.costs.values["kv.bytes_per_token"].value)
-    return Quantity(tidy(Fraction(attention_bytes(study).value) / token), TOKENS)
+    return study.costs.values["kv.break_even"].quantity
 
 
 def whole(quantity: Quantity) -> Quantity:

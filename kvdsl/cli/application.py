@@ -26,8 +26,8 @@ from kvdsl.render.characters import safe
 from kvdsl.spelling import nearest
 
 COMMANDS = (
-    "check", "plan", "diff", "compare", "sweep", "lock", "explain", "get", "collective", "graph",
-    "report", "rule", "fmt", "import", "catalog", "completion",
+    "check", "plan", "levers", "diff", "compare", "sweep", "lock", "explain", "get", "collective",
+    "graph", "report", "rule", "fmt", "import", "catalog", "completion",
 )  # fmt: skip
 """In the order that people meet them; each is `command` in the module of its name."""
 

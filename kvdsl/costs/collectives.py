@@ -10,13 +10,14 @@ Source of the forms: collective_model (ring); NCCL tests, doc/PERFORMANCE.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
 from kvdsl.arithmetic import over, real, times
 from kvdsl.costs.algorithms import Message
+from kvdsl.costs.cache import held_tokens
 from kvdsl.costs.libraries import Price, price
 from kvdsl.costs.memory import leaf
 from kvdsl.costs.origins import fixed, of_layout, of_model
@@ -35,6 +36,13 @@ _RING = "ring, as NCCL's tests count bus bandwidth (nccl-tests doc/PERFORMANCE.m
 @formula("tokens x values a token x bytes a value + extra bytes", BYTES)
 def payload(tokens: Number, values: Number, bytes_a_value: Number, extra: Number) -> Number:
     return times(tokens, values, bytes_a_value) + extra
+
+
+@formula(
+    "pairs of query and key x bytes of all heads' scores", BYTES, "a split key is scored apart"
+)
+def scores(pairs: Number, each: Number) -> Number:
+    return times(pairs, each)
 
 
 @formula("2 (n - 1) alpha + 2 (n - 1) / n x bytes / beta", TIME, _RING, name="ring")
@@ -61,6 +69,9 @@ def send_time(ranks: int, size: Number, latency: float, bandwidth: Number) -> fl
 def repeated(count: int, each: float) -> float:
     return count * each
 
+
+PARTS = (2, 4, 8, 16, 32, 64)
+"""Parts that the requests of a step may go in, so that attention hides their exchanges."""
 
 RINGS = frozenset({"all_reduce", "all_gather", "reduce_scatter"})
 """Collectives whose ring crosses from a node to the next once."""
@@ -91,27 +102,65 @@ class CollectiveCost:
     high: Any
     basis: str
     algorithm: str
+    apart: tuple[tuple[Term, Term], ...] = ()
+    """Where requests go in parts, each beside the attention of another: in how many, and all of
+    their exchanges one after the other."""
 
 
 def costs(
-    placement: Placement, tokens: Term, sampled: Term, what: str
+    placement: Placement,
+    tokens: Term,
+    sampled: Term,
+    what: str,
+    *,
+    pairs: Term | None = None,
+    found: Term | None = None,
 ) -> tuple[CollectiveCost, ...]:
     """Every exchange of a pass in which each DP rank brings `tokens` tokens, `sampled` of them to
-    the head."""
-    found = []
+    the head. `pairs` of query and key are scored on a rank, `found` tokens lie in its cache."""
+    made = []
     paces = placement.paces()
+    phase = "prefill" if what.startswith("prefill") else "decode"
     for exchange in placement.exchanges:
         group = paces.get((exchange.axis, exchange.stage))
-        if group is not None and group.size > 1:
-            own = sampled if exchange.module == "head" else tokens
-            found.append(_cost(placement, exchange, group, own, what))
+        if group is None or group.size == 1 or exchange.phase not in ("", phase):
+            continue
+        own = sampled if exchange.module == "head" else tokens
+        if exchange.of_found:
+            if found is None or not _any(found):
+                continue
+            own = found
+        size = _payload(placement, exchange, own, pairs)
+        cost = _cost(placement, exchange, group, own, size, what)
+        if exchange.hides == "requests":
+            cost = replace(cost, apart=_apart(placement, exchange, group, own, what))
+        made.append(cost)
+    return tuple(made)
+
+
+def _any(found: Term) -> bool:
+    """Whether any tokens are found; an array of loads has them where one load has."""
+    return found.value.any() if hasattr(found.value, "any") else bool(found.value)
+
+
+def _apart(
+    placement: Placement, exchange: Exchange, group: Group, tokens: Term, what: str
+) -> tuple[tuple[Term, Term], ...]:
+    """The exchanges of requests in two parts, in four, and so on to one by one."""
+    found = []
+    most = tokens.value if isinstance(tokens.value, int | Fraction) else 2
+    for count in (n for n in PARTS if n <= most):
+        parts = fixed("parts", count, "requests that exchange together")
+        own = Term("tokens of a part", over(tokens.value, count), inputs=(tokens, parts))
+        size = _payload(placement, exchange, own, None)
+        each = _cost(placement, exchange, group, own, size, what).all
+        found.append((parts, repeated.derive("exchanges of all parts", count=parts, each=each)))
     return tuple(found)
 
 
 def _cost(
-    placement: Placement, exchange: Exchange, group: Group, tokens: Term, what: str
+    placement: Placement, exchange: Exchange, group: Group, tokens: Term, size: Term, what: str
 ) -> CollectiveCost:
-    size = _payload(placement, exchange, tokens)
     label = f"one {exchange.kind.replace('_', '-')} of {exchange.module.replace('_', ' ')}"
     found = None if placement.subject.ideal else _priced(placement, exchange, group, tokens, size)
     if found is None:
@@ -166,11 +215,9 @@ def _priced(
     return found or (price(libraries, way, Message(exchange.kind, size)) if exchange.role else None)
 
 
-def _payload(placement: Placement, exchange: Exchange, tokens: Term) -> Term:
+def _payload(placement: Placement, exchange: Exchange, tokens: Term, pairs: Term | None) -> Term:
     subject = placement.subject
     width = subject.activations.bits or 0
-    stage = subject.engine.stage_sends if subject.engine else "hidden"
-    doubled = 2 if exchange.kind == "send" and stage == "hidden_residual" else 1
     many = Term(
         "tokens in it",
         times(tokens.value, exchange.tokens),
@@ -191,15 +238,27 @@ def _payload(placement: Placement, exchange: Exchange, tokens: Term) -> Term:
     return payload.derive(
         exchange.elements,
         tokens=many,
-        values=of_model(subject.model, "values a token", tidy(exchange.width * doubled)),
+        values=of_model(subject.model, "values a token", tidy(exchange.width)),
         bytes_a_value=value,
-        extra=fixed(
-            "extra bytes",
-            times(exchange.extra, tokens.value),
-            "4 B a query head of log-sum-exp" if exchange.extra else "none",
-            BYTES,
-        ),
+        extra=_extra(placement, exchange, tokens, pairs),
     )
+
+
+def _pairs(placement: Placement, tokens: Term) -> Term:
+    """Pairs that nobody has counted: each token with all that its request holds."""
+    context = held_tokens(placement.subject)
+    note = f"each token with the {context:,} that its request holds at its end"
+    return Term("pairs of query and key", times(tokens.value, context), inputs=(tokens,), note=note)
+
+
+def _extra(placement: Placement, exchange: Exchange, tokens: Term, pairs: Term | None) -> Term:
+    """Bytes that are not activations: softmax sums of a token, scores of a pair."""
+    if exchange.each_pair:
+        pairs = pairs if pairs is not None else _pairs(placement, tokens)
+        each = fixed("bytes of scores of a pair", exchange.each_pair, "4 B a query head", BYTES)
+        return scores.derive("bytes of scores", pairs=pairs, each=each)
+    note = "4 B a query head of log-sum-exp" if exchange.extra else "none"
+    return fixed("extra bytes", times(exchange.extra, tokens.value), note, BYTES)
 
 
 def _join(group: Group) -> Join:

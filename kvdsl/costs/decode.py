@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from kvdsl import units
 from kvdsl.arithmetic import rate
-from kvdsl.costs import cache, collectives, passes
+from kvdsl.costs import cache, collectives, overlap, passes
 from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.load import Load
 from kvdsl.costs.memory import Ledger
@@ -41,8 +41,11 @@ class Decode:
 def decode(placement: Placement, books: tuple[Ledger, ...], load: Load) -> Decode:
     carried = passes.decode_carried(placement, load.batch, load.context)
     times = passes.rank_times(placement, books, carried)
-    exchanged = collectives.costs(placement, carried.tokens, carried.sampled, "decode step")
+    exchanged = collectives.costs(
+        placement, carried.tokens, carried.sampled, "decode step", pairs=carried.pairs
+    )
     slow = passes.slowest(times)
+    exchanged = overlap.exposed(exchanged, passes.attentions(slow))
     stages = [slow[stage.number] for stage in placement.stages]
     sent = [cost.all for cost in exchanged]
     collective = (

@@ -89,8 +89,10 @@ def _values(
 ) -> dict[str, Term]:
     subject = placement.subject
     fullest = memory.fullest(books)
+    tokens = cache.token_terms(placement)
     return {
-        **cache.token_terms(placement),
+        **tokens,
+        **weights.break_even_terms(placement, tokens["kv.bytes_per_token"]),
         "kv.bytes_per_token_per_gpu": memory.largest_token(books),
         **cache.request_terms(placement, cache.held_tokens(subject)),
         "kv.copies": cache.copies_term(placement),

@@ -313,6 +313,9 @@ def _prefill(made: Serving, lengths: Lengths, token: First) -> Prefill:
         prefill_rate.derive(
             "prefill throughput", replicas=made.setting.replicas, new=lengths.new, one=token.one
         ),
+        lengths.new,
+        lengths.found,
+        made.setting.block(lengths.new),
     )
 
 

@@ -81,6 +81,13 @@ class CacheRead:
     limit: Term | None
     every: int
     state: bool
+    keep: Fraction = Fraction(1)
+    """Of the tokens, those that are not evicted; a prompt is scored whole."""
+
+    @property
+    def entry(self) -> int | Fraction:
+        """Tokens for each entry that is left."""
+        return self.every if self.keep == 1 else self.every / self.keep
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +289,7 @@ def _read(subject: Subject, shares: list[CacheShard]) -> CacheRead:
     elif isinstance(spec, Gqa | Mla) and spec.indexer is not None:
         top = _top(subject)
         limit = of_model(model, "entries selected", top, units.TOKENS) if top else None
-    return CacheRead(part.name, size, decode, prefill, limit, part.every, part.state)
+    return CacheRead(part.name, size, decode, prefill, limit, part.every, part.state, part.keep)
 
 
 def _top(subject: Subject) -> int:

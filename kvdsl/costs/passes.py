@@ -8,6 +8,7 @@ weight is read (`time = ideal`). Leaves out: kernel launches, overlap between mo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -69,6 +70,8 @@ class Carried:
     pairs: Term
     expanded: bool
     """MLA keys and values in full, as in prefill, or absorbed into the latent, as in decode."""
+    parts: int = 1
+    """Ranks that a prompt's tokens are cut over, each with its part in `tokens`."""
 
 
 NO_LAUNCHES = fixed("launches", 0.0, "time = ideal", TIME)
@@ -150,6 +153,11 @@ def bandwidth_of(device: Device) -> Term:
                 device.bandwidth, units.BYTE_RATE)  # fmt: skip
 
 
+def attentions(slowest: Mapping[int, RankTime]) -> dict[int, Term]:
+    """The time of attention on the slowest rank of each stage, by its number."""
+    return {number: rank.kv for number, rank in slowest.items()}
+
+
 def _products(placement: Placement, stage: Stage, book: Ledger, carried: Carried) -> _Products:
     device = book.rank.device
     bandwidth = bandwidth_of(device)
@@ -182,7 +190,7 @@ def _works(
             continue
         whole = Fraction(active(subject.model, tensor)) * shard.layers / tensor.layers
         form = format_of(subject, tensor)
-        tokens = tokens_met(placement, tensor.module)
+        tokens = tokens_met(placement, tensor.module) * _parts_met(tensor.module, carried)
         key = (tensor.module, form.arithmetic)
         before = met[key][0] if key in met else Fraction(0)
         met[key] = (before + whole * shard.held, form, tokens)
@@ -220,6 +228,12 @@ def tokens_met(placement: Placement, module: str) -> Fraction:
         return Fraction(have)
     # Where there are more copies than DP ranks, each works on a part of a rank's tokens.
     return Fraction(have, spread(module, degrees, placement.subject.engine).dp)
+
+
+def _parts_met(module: str, carried: Carried) -> int:
+    """Modules that lie over all ranks of a stage work on every part of a prompt."""
+    own = module in ("attention", "indexer", "state_mixer", "head")
+    return 1 if own else carried.parts
 
 
 def peak_of(device: Device, form: Format) -> Term | None:
@@ -325,7 +339,7 @@ def decode_carried(placement: Placement, requests: Term, context: Term) -> Carri
     a = placement.degrees.attention
     pairs = Term(
         "pairs of query and key on a rank",
-        tidy(Fraction(requests.value) * Fraction(context.value) / a.cp),
+        tidy(Fraction(requests.value) * Fraction(context.value) * placement.subject.keep / a.cp),
         NONE,
         inputs=(requests, context),
         note="each request's new token with each cached one",
@@ -357,4 +371,4 @@ def prefill_carried(placement: Placement, new: Term, found: Term) -> Carried:
     one = fixed("requests", 1, "one prompt on each DP rank", units.REQUESTS)
     last = fixed("tokens that the head scores", 1, "the last of a prompt")
     read = step_bytes(placement, one, found)
-    return Carried("prefill", tokens, last, read, on_rank, expanded=True)
+    return Carried("prefill", tokens, last, read, on_rank, expanded=True, parts=a.pcp)

@@ -14,7 +14,7 @@ from math import inf
 from kvdsl import units
 from kvdsl.arithmetic import at_least, real, times, where
 from kvdsl.arithmetic import rate as rate_of
-from kvdsl.costs import collectives, passes
+from kvdsl.costs import collectives, overlap, passes
 from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.memory import Ledger, leaf
 from kvdsl.costs.origins import of_layout
@@ -68,6 +68,10 @@ class Prefill:
     stage: Term
     ttft: Term
     throughput: Term
+    new: Term
+    found: Term
+    block: Term
+    """Tokens to compute and found of a prompt; the part of it that a rank works on."""
 
     @property
     def saturated(self) -> bool:
@@ -79,8 +83,11 @@ def prefill(placement: Placement, books: tuple[Ledger, ...]) -> Prefill:
     new, found = prompt_terms(subject)
     carried = passes.prefill_carried(placement, new, found)
     times = passes.rank_times(placement, books, carried)
-    exchanged = collectives.costs(placement, carried.tokens, carried.sampled, "prefill")
+    exchanged = collectives.costs(
+        placement, carried.tokens, carried.sampled, "prefill", pairs=carried.pairs, found=found
+    )
     slow = passes.slowest(times)
+    exchanged = overlap.exposed(exchanged, passes.attentions(slow))
     taken = {stage.number: [slow[stage.number].time] for stage in placement.stages}
     for cost in exchanged:
         taken[cost.exchange.stage].append(cost.all)
@@ -97,6 +104,9 @@ def prefill(placement: Placement, books: tuple[Ledger, ...]) -> Prefill:
         slowest,
         _ttft(subject, service, slowest, servers),
         prompt_throughput.derive("prefill throughput", servers=servers, prompt=new, stage=slowest),
+        new,
+        found,
+        carried.tokens,
     )
 
 

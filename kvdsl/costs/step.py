@@ -10,10 +10,11 @@ Leaves out: skew of the routing, tails of kernels, contention with the host.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
-from kvdsl.arithmetic import at_least, real, smaller
-from kvdsl.costs import collectives
+from kvdsl.arithmetic import at_least, over, real, smaller, times
+from kvdsl.costs import collectives, overlap
 from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.inventory import CacheRead, Inventory, Weights, inventories
 from kvdsl.costs.memory import Ledger
@@ -101,6 +102,8 @@ class Passed:
     context: Term
     keys: Term
     prefill: bool = False
+    all_parts: Term | None = None
+    """Where a prompt is cut over ranks, the tokens of all; `tokens` are those of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,17 +146,16 @@ class StagePace:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The collectives of a stage in a pass, and their time in all."""
+    """The collectives of a stage in a pass, before any are hidden."""
 
     stage: int
     costs: tuple[CollectiveCost, ...]
-    time: Term
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What serves: a replica's rank classes by stage, its DP ranks, the replicas, the role of the
-    pool, and what its collectives take in a pass."""
+    pool, and what its collectives take in a pass. A prompt is cut over `parts` ranks."""
 
     stocks: tuple[Inventory, ...]
     stages: tuple[int, ...]
@@ -161,6 +163,29 @@ class Setting:
     ranks: Term
     replicas: Term
     sent: Callable[[Passed], tuple[Sent, ...]]
+    parts: Term | None = None
+
+    def block(self, tokens: Term) -> Term:
+        """The part of a prompt's tokens that a rank works on."""
+        if self.parts is None:
+            return tokens
+        return block_of.derive("tokens of a part", tokens=tokens, parts=self.parts)
+
+    def cut(self, passed: Passed) -> Passed:
+        """What a rank has of a pass."""
+        if self.parts is None or not passed.prefill:
+            return passed
+        return replace(passed, tokens=self.block(passed.tokens), all_parts=passed.tokens)
+
+
+@formula("tokens / parts", TOKENS, "a prompt is cut evenly (pcp)")
+def block_of(tokens: float, parts: int) -> float:
+    return over(tokens, parts)
+
+
+@formula("tokens x keys of each / ranks of the sequence x share kept", NONE)
+def pairs_scored(tokens: float, keys: float, ranks: int, keep: float) -> float:
+    return over(times(tokens, keys, keep), ranks)
 
 
 def setting(placement: Placement, books: tuple[Ledger, ...]) -> Setting:
@@ -169,15 +194,24 @@ def setting(placement: Placement, books: tuple[Ledger, ...]) -> Setting:
     stages = tuple(stage.number for stage in placement.stages)
 
     def sent(passed: Passed) -> tuple[Sent, ...]:
-        costs = collectives.costs(placement, passed.tokens, passed.sampled, passed.what)
-        found = []
-        for number in stages:
-            here = tuple(cost for cost in costs if cost.exchange.stage == number)
-            time = fixed("collectives", 0.0, "no group has two ranks", TIME)
-            if here:
-                time = total("collectives", [cost.all for cost in here])
-            found.append(Sent(number, here, time))
-        return tuple(found)
+        costs = collectives.costs(
+            placement,
+            passed.tokens,
+            passed.sampled,
+            passed.what,
+            pairs=pairs_scored.derive(
+                "pairs of query and key on a rank",
+                tokens=passed.tokens,
+                keys=passed.keys,
+                ranks=of_layout(subject, "ranks of the sequence", degrees.attention.cp),
+                keep=fixed("share kept", 1 if passed.prefill else subject.keep, "of the tokens"),
+            ),
+            found=passed.context if passed.prefill else None,
+        )
+        return tuple(
+            Sent(number, tuple(cost for cost in costs if cost.exchange.stage == number))
+            for number in stages
+        )
 
     return Setting(
         inventories(placement, books),
@@ -186,12 +220,16 @@ def setting(placement: Placement, books: tuple[Ledger, ...]) -> Setting:
         of_layout(subject, "DP ranks", degrees.attention.dp),
         of_layout(subject, "replicas", degrees.replicas),
         sent,
+        of_layout(subject, "parts of a prompt", degrees.attention.pcp)
+        if degrees.attention.pcp > 1
+        else None,
     )
 
 
 def paced(setting: Setting, constants: Constants, passed: Passed) -> tuple[StagePace, ...]:
     """Every stage of a pass."""
     found = []
+    passed = setting.cut(passed)
     for sent in setting.sent(passed):
         ranks = tuple(
             rank_pace(stock, constants, passed)
@@ -199,8 +237,13 @@ def paced(setting: Setting, constants: Constants, passed: Passed) -> tuple[Stage
             if stock.stage.number == sent.stage
         )
         slowest = greatest("slowest rank", [rank.time for rank in ranks])
-        time = total(f"{passed.what} in stage {sent.stage}", [slowest, sent.time])
-        found.append(StagePace(sent.stage, ranks, sent.costs, sent.time, time))
+        kv = greatest("attention of the slowest rank", [rank.kv for rank in ranks])
+        costs = overlap.exposed(sent.costs, {sent.stage: kv})
+        shown = fixed("collectives", 0.0, "no group has two ranks", TIME)
+        if costs:
+            shown = total("collectives", [cost.all for cost in costs])
+        time = total(f"{passed.what} in stage {sent.stage}", [slowest, shown])
+        found.append(StagePace(sent.stage, ranks, costs, shown, time))
     return tuple(found)
 
 
@@ -214,6 +257,8 @@ def rank_pace(stock: Inventory, constants: Constants, passed: Passed) -> RankPac
 def _module(stock: Inventory, weights: Weights, constants: Constants, passed: Passed) -> ModuleTime:
     word = weights.label
     tokens = passed.sampled if weights.kind == "head" else passed.tokens
+    if weights.kind in ("dense", "experts") and passed.all_parts is not None:
+        tokens = passed.all_parts
     size, reached = weights.size, constants.weights
     if weights.experts is not None and weights.active is not None and weights.ranks is not None:
         reached = constants.emulated if weights.emulated else constants.experts
@@ -263,7 +308,7 @@ def _cache(stock: Inventory, constants: Constants, passed: Passed) -> tuple[Term
                     queries=passed.tokens,
                     each=each,
                     keys=passed.keys,
-                    every=fixed("tokens of an entry", part.every, "as the model compresses"),
+                    every=_entry(part.every if passed.prefill else part.entry),
                     limit=part.limit or _ENDLESS,
                 )
             )
@@ -285,6 +330,10 @@ def _cache(stock: Inventory, constants: Constants, passed: Passed) -> tuple[Term
     return read, attention
 
 
+def _entry(tokens: int | Fraction) -> Term:
+    return fixed("tokens of an entry", tokens, "as the model compresses")
+
+
 def _bytes(part: CacheRead, passed: Passed) -> Term:
     label = f"bytes read of {part.label}"
     if part.state:
@@ -294,7 +343,7 @@ def _bytes(part: CacheRead, passed: Passed) -> Term:
         requests=passed.requests,
         size=part.size,
         context=passed.context,
-        every=fixed("tokens of an entry", part.every, "as the model compresses"),
+        every=_entry(part.entry),
         limit=part.limit or _ENDLESS,
     )
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 from kvdsl import units
-from kvdsl.costs.origins import of_layout
+from kvdsl.arithmetic import over
+from kvdsl.costs.origins import of_layout, of_model
 from kvdsl.formulas import Term, formula, total
 from kvdsl.placement.depths import Depths
 from kvdsl.placement.placement import Placement, Stage
@@ -93,6 +94,35 @@ def tensor_bytes(subject: Subject, tensor: Tensor, depths: Depths) -> Exact:
         each = stored(own or format_of(subject, tensor), tensor.rows, tensor.columns)
         found += each * count * piece.count
     return found
+
+
+@formula("bytes of attention weights / bytes a token", units.TOKENS, "what a step reads of either")
+def break_even(attention: Exact, token: Exact) -> Exact:
+    return over(attention, token)
+
+
+def attention_bytes(placement: Placement) -> Exact:
+    """Bytes of all attention weights, one copy."""
+    found: Exact = 0
+    for stage in placement.stages:
+        for shard in stage.shards:
+            if shard.tensor.module == "attention":
+                found += tensor_bytes(placement.subject, shard.tensor, shard.depths)
+    return found
+
+
+def break_even_terms(placement: Placement, token: Term) -> dict[str, Term]:
+    """`kv.break_even`, where tokens are cached at all."""
+    if not token.value:
+        return {}
+    model = placement.subject.model
+    size = of_model(model, "bytes of attention weights, one copy", attention_bytes(placement),
+                    units.BYTES)  # fmt: skip
+    return {
+        "kv.break_even": break_even.derive(
+            "cached tokens that weigh as much as attention", attention=size, token=token
+        )
+    }
 
 
 def module_terms(placement: Placement, stage: Stage) -> dict[str, Term]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil
 
 from kvdsl.placement.depths import Depths, joined, kinds_of_layer
 from kvdsl.spec.formats import Format, Recipe
@@ -59,6 +61,8 @@ class CachePart:
     growth: str = "token"
     limit: int = 0
     every: int = 1
+    keep: Fraction = Fraction(1)
+    """Of the tokens, those that are not evicted."""
     draft: bool = False
     """Of draft layers: kept by the last stage."""
 
@@ -70,12 +74,13 @@ class CachePart:
         """Records that a request of so many tokens keeps in one layer."""
         if self.growth == "request":
             return self.limit
+        length = ceil(length * self.keep) if self.keep < 1 else length
         return min(length, self.limit) if self.growth == "window" else length // self.every
 
     @property
     def even(self) -> bool:
         """Whether each token costs as much as any other, at every length."""
-        return self.growth == "token" and self.every == 1
+        return self.growth == "token" and self.every == 1 and self.keep == 1
 
     @property
     def state(self) -> bool:

@@ -35,10 +35,26 @@ class AttentionAxes:
     interleave: int = 1
     latent_split: bool = False
     exact: bool = True
+    output_split: bool = False
+    ring: bool = False
+    overlap: bool = False
 
     @property
     def size(self) -> int:
         return self.dp * self.cp * self.pcp * self.tp
+
+    @property
+    def manner(self) -> tuple[str, ...]:
+        """What is said of attention beside its sizes, as statements of a layout."""
+        said = (
+            (f"interleave = {self.interleave} tok", self.interleave > 1),
+            ("latent = split", self.latent_split),
+            ("exact = false", not self.exact),
+            ("output = split", self.output_split),
+            ("prompt = ring", self.ring),
+            ("overlap = true", self.overlap),
+        )
+        return tuple(text for text, holds in said if holds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +122,9 @@ class Degrees:
             follows = self.ffn if word == "shared_experts" else _block(plain, word)
             if axes != follows:
                 sizes = [(n, _size(axes, n)) for n in names]
-                inner = "; ".join(f"{n} = {v}" for n, v in sizes if v > (n != "redundant"))
+                parts = [f"{n} = {v}" for n, v in sizes if v > (n != "redundant")]
+                parts += axes.manner if isinstance(axes, AttentionAxes) else ()
+                inner = "; ".join(parts)
                 said.append(f"{word} {{ {inner or 'tp = 1'} }}")
         said += [f"replicas = {self.replicas}"] if self.replicas > 1 else []
         return "; ".join(said)
@@ -242,22 +260,17 @@ def _assembled(layout: Layout, size: int, replicas: int) -> Degrees:
     wide = WidthAxes(tp=size)
     given = layout.attention
     attention = AttentionAxes(tp=size)
-    if given is not None and _axes_written(given):
-        attention = AttentionAxes(
-            given.dp,
-            given.cp,
-            given.pcp,
-            given.tp,
-            given.interleave,
-            given.latent == "split",
-            given.exact,
-        )
-    elif given is not None:
-        attention = AttentionAxes(
-            tp=size,
+    if given is not None:
+        if _axes_written(given):
+            attention = AttentionAxes(given.dp, given.cp, given.pcp, given.tp)
+        attention = replace(
+            attention,
             interleave=given.interleave,
             latent_split=given.latent == "split",
             exact=given.exact,
+            output_split=given.output == "split",
+            ring=given.prompt == "ring",
+            overlap=given.overlap,
         )
     ffn = WidthAxes(layout.ffn.dp, layout.ffn.tp) if layout.ffn else wide
     shared = (

@@ -4,188 +4,140 @@ A contraction over a split dimension ends in an all-reduce over that axis. Where
 the requests differently, the tokens are gathered in and scattered out, or sent to the experts and
 back. A stage boundary is a send. Not its job: bytes and times (costs).
 
-Payload convention (as NCCL's tests print it): the whole buffer of an all-reduce, the gathered
-size of an all-gather, the input of a reduce-scatter, one rank's buffer of an all-to-all.
 Source: Shoeybi et al., Megatron-LM, arXiv 1909.08053 (two reductions a layer); DeepEP README
-(dispatch and combine); arXiv 2507.07120 (Helix exchange).
+(dispatch and combine); attention's own are in `attention_exchanges`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 
+from kvdsl.placement.attention_exchanges import attention, output_sum
 from kvdsl.placement.degrees import Degrees
+from kvdsl.placement.exchange import Exchange, Group, Owners, one, owners
 from kvdsl.placement.shares import Spread, spread
-from kvdsl.placement.topology import Reach
+from kvdsl.spec.backends import way_of
 from kvdsl.spec.engine import Engine
 from kvdsl.spec.model import Gqa, Mla, Model, Moe
 from kvdsl.units import counted
 
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Ranks that communicate: equal groups of a stage by how far they reach. `places` is one of
-    them, as devices in line."""
-
-    axis: str
-    size: int
-    stage: int
-    reach: Reach
-    count: int
-    places: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """`count` collectives in a pass through `stage`, each over every group of `axis`.
-
-    `tokens` tokens for each token of a DP rank times `width` values make its payload, plus
-    `extra` bytes a token that are not activations; `elements` says what the values are."""
-
-    kind: str
-    module: str
-    axis: str
-    stage: int
-    count: int
-    tokens: Fraction
-    width: Fraction
-    elements: str
-    why: str
-    extra: int = 0
-    role: str = ""
-    """`dispatch` or `combine` where tokens go to experts and back."""
-    copies: int = 1
-    """Experts that each token goes to; `tokens` counts all of its copies."""
-    most_groups: int = 0
-    """Groups of experts that a token's experts lie in, at most; 0: any."""
+__all__ = ["Exchange", "Group", "exchanges"]
 
 
 def exchanges(
-    model: Model, degrees: Degrees, engine: Engine | None, stage: int, layers: dict[str, int]
+    model: Model,
+    degrees: Degrees,
+    engine: Engine | None,
+    stage: int,
+    layers: Mapping[str, int],
+    before_experts: Mapping[str, int],
 ) -> list[Exchange]:
-    """All exchanges of a stage. `layers` says how many layers of it have each part."""
+    """All exchanges of a stage. `layers` says how many layers of it have each part,
+    `before_experts` how many of those have experts too."""
     found: list[Exchange] = []
-    if stage == 0:
-        found.extend(_placed(e, stage, 1) for e in _embedding(model, degrees, engine))
-    for name, count in layers.items():
-        part = model.parts[name]
-        if isinstance(part, Moe):
-            found.extend(_experts(model, degrees, engine, part))
-        elif isinstance(part, Gqa | Mla):
-            found.extend(_attention(model, degrees, part))
-        elif part.form in ("gated", "plain"):
-            found.extend(_dense(model, degrees, spread("ffn", degrees, engine), "ffn"))
-        else:
-            found.extend(_attention_reduce(model, degrees))
-        found = [_placed(e, stage, count) for e in found]
-    if stage == degrees.pp - 1:
-        found.extend(_placed(e, stage, 1) for e in _head(model, degrees, engine))
-    if stage < degrees.pp - 1:
-        found.append(
-            Exchange(
-                "send",
-                "stage",
-                "pp",
-                stage,
-                1,
-                Fraction(1),
-                Fraction(model.hidden),
-                "hidden state",
-                "the next stage needs the hidden state",
-            )
-        )
+    for own in owners(degrees):
+        scattered = before_experts if _scatters(degrees, engine, own) else {}
+        made = list(_of_layers(model, degrees, engine, layers, scattered, own))
+        if stage == 0:
+            made = [*_embedding(model, degrees, engine, own), *made]
+        found.extend(replace(e, stage=stage, phase=e.phase or own.phase) for e in made)
+    last = degrees.pp - 1
+    ends = _head(model, degrees, engine) if stage == last else _boundary(model, degrees, engine)
+    found.extend(e if e.stage >= 0 else replace(e, stage=stage) for e in ends)
+    # What gathers what comes in is of the next stage, and listed there.
+    if stage:
+        found.extend(replace(e, stage=stage) for e in _received(model, degrees, engine))
     return [e for e in found if e.count]
 
 
-def _placed(exchange: Exchange, stage: int, count: int) -> Exchange:
-    """Set the stage and how often; what has been set stays."""
-    if exchange.stage >= 0:
-        return exchange
-    return replace(exchange, stage=stage, count=exchange.count * count)
+def _of_layers(
+    model: Model,
+    degrees: Degrees,
+    engine: Engine | None,
+    layers: Mapping[str, int],
+    scattered: Mapping[str, int],
+    own: Owners,
+) -> Iterator[Exchange]:
+    for name, count in layers.items():
+        part = model.parts[name]
+        if isinstance(part, Moe):
+            made = _experts(model, degrees, engine, part, own)
+        elif isinstance(part, Gqa | Mla):
+            made = attention(degrees, engine, part, own)
+        elif part.form in ("gated", "plain"):
+            made = _dense(model, degrees, spread("ffn", degrees, engine), "ffn", own)
+        else:
+            made = iter(())
+        yield from (replace(e, count=e.count * count) for e in made)
+        if not isinstance(part, Moe) and part.form not in ("gated", "plain"):
+            yield from output_sum(model, degrees, scattered.get(name, 0), count)
 
 
-def _one(
-    kind: str,
-    module: str,
-    axis: str,
-    tokens: Fraction | int,
-    width: int | Fraction,
-    elements: str,
-    why: str,
-    extra: int = 0,
-) -> Exchange:
-    return Exchange(
-        kind, module, axis, -1, 1, Fraction(tokens), Fraction(width), elements, why, extra
+def _scatters(degrees: Degrees, engine: Engine | None, own: Owners) -> bool:
+    """Whether tokens stay cut over tp between attention and experts."""
+    policy = engine.scattered_output if engine is not None else False
+    sent = own.count > 1 and degrees.attention.tp > 1 and degrees.experts.ep > 1
+    return policy and sent and degrees.pp == 1 and degrees.attention.cp == 1
+
+
+def _boundary(model: Model, degrees: Degrees, engine: Engine | None) -> Iterator[Exchange]:
+    """What goes to the next stage. With the residual each rank of a TP group sends its slice."""
+    width, what = Fraction(model.hidden), "hidden state"
+    if engine is not None and engine.stage_sends == "hidden_residual":
+        width, what = 2 * width / degrees.attention.tp, "hidden state and residual"
+    yield one("send", "stage", "pp", 1, width, what, "the next stage needs the hidden state")
+
+
+def _received(model: Model, degrees: Degrees, engine: Engine | None) -> Iterator[Exchange]:
+    if engine is None or engine.stage_sends != "hidden_residual" or degrees.attention.tp == 1:
+        return
+    yield one(
+        "all_gather",
+        "stage",
+        "attention.tp",
+        1,
+        2 * model.hidden,
+        "hidden state and residual",
+        "each rank has received its slice from the stage before",
     )
 
 
-def _attention(model: Model, degrees: Degrees, part: Gqa | Mla) -> Iterator[Exchange]:
-    a = degrees.attention
-    if a.cp > 1:
-        width = part.kv_rank if isinstance(part, Mla) else part.value_width
-        heads = Fraction(part.query_heads, a.tp)
-        yield _one(
-            "all_to_all",
-            "attention",
-            "attention.cp",
-            1,
-            heads * width,
-            "partial outputs",
-            "each rank has seen its run of the sequence only",
-            extra=int(-(-heads // 1)) * 4,
-        )
-    yield from _attention_reduce(model, degrees)
-
-
-def _attention_reduce(model: Model, degrees: Degrees) -> Iterator[Exchange]:
-    a = degrees.attention
-    axes = [axis for axis, size in (("cp", a.cp), ("tp", a.tp)) if size > 1]
-    if axes:
-        yield _one(
-            "all_reduce",
-            "attention",
-            "attention." + "+".join(axes),
-            1,
-            model.hidden,
-            "hidden state",
-            "the output projection contracts over split heads",
-        )
-
-
-def _dense(model: Model, degrees: Degrees, lies: Spread, word: str) -> Iterator[Exchange]:
+def _dense(
+    model: Model, degrees: Degrees, lies: Spread, word: str, own: Owners
+) -> Iterator[Exchange]:
     """A width-cut module: gather the requests that its copies share, reduce, scatter them back."""
-    yield from _shared_out(model, degrees, word, lies.mesh, lies.dp, lies.tp)
+    yield from _shared_out(model, degrees, word, lies, own)
 
 
 def _shared_out(
-    model: Model, degrees: Degrees, module: str, mesh: str, dp: int, tp: int
+    model: Model, degrees: Degrees, module: str, lies: Spread, own: Owners
 ) -> Iterator[Exchange]:
-    have = degrees.attention.dp
-    hidden = model.hidden
+    have, hidden = own.count, model.hidden
+    mesh, dp, tp = lies.mesh, lies.dp, lies.tp
     if have > dp:
         ratio = Fraction(have, dp)
-        yield _one(
+        yield one(
             "all_gather",
             module,
-            "attention.dp",
+            own.axis,
             ratio,
             hidden,
             "hidden state",
-            f"{counted(have, 'DP ranks')} bring their requests to {counted(dp, 'copies')}",
+            f"{counted(have, 'ranks')} bring their own tokens to {counted(dp, 'copies')}",
         )
-        yield _one(
+        yield one(
             "reduce_scatter",
             module,
-            "attention.dp",
+            own.axis,
             ratio,
             hidden,
             "hidden state",
             "the sums go back to the rank that owns the request",
         )
         if Fraction(tp) > ratio and degrees.attention.tp > 1:
-            yield _one(
+            yield one(
                 "all_reduce",
                 module,
                 "attention.tp",
@@ -196,7 +148,7 @@ def _shared_out(
             )
         return
     if tp > 1:
-        yield _one(
+        yield one(
             "all_reduce",
             module,
             f"{mesh}.tp",
@@ -206,7 +158,7 @@ def _shared_out(
             "the second matrix contracts over a split width",
         )
     if dp > have:
-        yield _one(
+        yield one(
             "all_gather",
             module,
             f"{mesh}.dp",
@@ -218,14 +170,14 @@ def _shared_out(
 
 
 def _experts(
-    model: Model, degrees: Degrees, engine: Engine | None, part: Moe
+    model: Model, degrees: Degrees, engine: Engine | None, part: Moe, own: Owners
 ) -> Iterator[Exchange]:
-    e, have = degrees.experts, degrees.attention.dp
+    e, have = degrees.experts, own.count
     shared = spread("shared_experts", degrees, engine)
     if have == 1:
         # Every rank has all tokens: each runs its experts on them, and one sum joins it all.
         if degrees.size > 1:
-            yield _one(
+            yield one(
                 "all_reduce",
                 "routed_experts",
                 "stage",
@@ -235,26 +187,28 @@ def _experts(
                 "each rank has run its experts on all tokens",
             )
         if part.shared_width and shared.tp > 1 and shared.tp != degrees.size:
-            yield from _dense(model, degrees, shared, "shared_experts")
+            yield from _dense(model, degrees, shared, "shared_experts", own)
         return
-    if e.ep > 1:
+    if e.ep > 1 and engine is not None and way_of(engine.all_to_all) == "gather":
+        yield from _gathered_for_experts(model, degrees, part)
+    elif e.ep > 1:
         yield from _sent_to_experts(model, degrees, part)
     else:
-        yield from _shared_out(model, degrees, "routed_experts", "experts", 1, e.tp)
+        lies = Spread("experts", 1, e.tp)
+        yield from _shared_out(model, degrees, "routed_experts", lies, own)
     if part.shared_width:
-        yield from _dense(model, degrees, shared, "shared_experts")
+        yield from _dense(model, degrees, shared, "shared_experts", own)
 
 
 def _sent_to_experts(model: Model, degrees: Degrees, part: Moe) -> Iterator[Exchange]:
     """Each token to the ranks of its experts, and back."""
-    e = degrees.experts
     sent = Fraction(part.active, degrees.attention.tp)
     width = part.latent or model.hidden
     for word, why in (
         ("dispatch", "each token goes to the ranks that hold its experts"),
         ("combine", "and its sums come back"),
     ):
-        sending = _one(
+        sending = one(
             "all_to_all",
             "routed_experts",
             "experts.ep",
@@ -265,18 +219,25 @@ def _sent_to_experts(model: Model, degrees: Degrees, part: Moe) -> Iterator[Exch
         )
         most = part.top_groups if part.groups > part.top_groups else 0
         yield replace(sending, role=word, copies=part.active, most_groups=most)
-    if e.tp > 1:
-        yield _one(
+    yield from _around_experts(model, degrees, sent, width)
+
+
+def _around_experts(
+    model: Model, degrees: Degrees, tokens: Fraction, width: int
+) -> Iterator[Exchange]:
+    """The sum inside each expert, and the tokens put together again on a DP rank."""
+    if degrees.experts.tp > 1:
+        yield one(
             "all_reduce",
             "routed_experts",
             "experts.tp",
-            sent,
+            tokens,
             width,
             "hidden state",
             "an expert's second matrix contracts over a split width",
         )
     if degrees.attention.tp > 1:
-        yield _one(
+        yield one(
             "all_gather",
             "routed_experts",
             "attention.tp",
@@ -287,22 +248,36 @@ def _sent_to_experts(model: Model, degrees: Degrees, part: Moe) -> Iterator[Exch
         )
 
 
-def _embedding(model: Model, degrees: Degrees, engine: Engine | None) -> Iterator[Exchange]:
-    v, have = spread("embedding", degrees, engine), degrees.attention.dp
+def _gathered_for_experts(model: Model, degrees: Degrees, part: Moe) -> Iterator[Exchange]:
+    """Every token to every rank, whatever its experts; each rank's sums scattered back."""
+    e, width = degrees.experts, part.latent or model.hidden
+    gathered = Fraction(e.ep, degrees.attention.tp)
+    for kind, why in (
+        ("all_gather", "every rank receives the tokens of all, and runs its own experts on them"),
+        ("reduce_scatter", "the sums go back to the rank that owns the token"),
+    ):
+        yield one(kind, "routed_experts", "experts.ep", gathered, width, "hidden state", why)
+    yield from _around_experts(model, degrees, gathered, width)
+
+
+def _embedding(
+    model: Model, degrees: Degrees, engine: Engine | None, own: Owners
+) -> Iterator[Exchange]:
+    v, have = spread("embedding", degrees, engine), own.count
     if v.tp == 1:
         return
     if have > v.dp:
-        yield _one(
+        yield one(
             "reduce_scatter",
             "embedding",
-            "attention.dp",
+            own.axis,
             Fraction(have, v.dp),
             model.hidden,
             "hidden state",
             "each rank has looked up its vocabulary rows",
         )
         if degrees.attention.tp > 1:
-            yield _one(
+            yield one(
                 "all_reduce",
                 "embedding",
                 "attention.tp",
@@ -312,7 +287,7 @@ def _embedding(model: Model, degrees: Degrees, engine: Engine | None) -> Iterato
                 "the rest of the rows lies on the ranks of the DP rank",
             )
         return
-    yield _one(
+    yield one(
         "all_reduce",
         "embedding",
         f"{v.mesh}.tp",
@@ -328,7 +303,7 @@ def _head(model: Model, degrees: Degrees, engine: Engine | None) -> Iterator[Exc
     if v.tp == 1:
         return
     if have > v.dp:
-        yield _one(
+        yield one(
             "all_gather",
             "head",
             "attention.dp",
@@ -337,7 +312,7 @@ def _head(model: Model, degrees: Degrees, engine: Engine | None) -> Iterator[Exc
             "hidden state",
             "every rank scores all requests on its vocabulary rows",
         )
-    yield _one(
+    yield one(
         "all_gather",
         "head",
         f"{v.mesh}.tp",

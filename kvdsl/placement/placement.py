@@ -13,7 +13,8 @@ from math import lcm
 from kvdsl.placement.cache import CachePart, Keeping, cache_parts, draft_parts
 from kvdsl.placement.degrees import Degrees
 from kvdsl.placement.depths import ONE, Depths, kinds_of_layer
-from kvdsl.placement.exchanges import Exchange, Group, exchanges
+from kvdsl.placement.exchange import Exchange, Group
+from kvdsl.placement.exchanges import exchanges
 from kvdsl.placement.meshes import Mesh, meshes, place
 from kvdsl.placement.shares import CacheShard, Shard, cache_shard, shard
 from kvdsl.placement.storage import absorbed, position_tables, stored
@@ -22,7 +23,7 @@ from kvdsl.placement.tensor import Tensor
 from kvdsl.placement.tensors import draft_tensors, tensors
 from kvdsl.placement.topology import Reach
 from kvdsl.spec.hardware import Device
-from kvdsl.spec.model import Layer
+from kvdsl.spec.model import Layer, Model, Moe
 
 SAMPLED_REPLICAS = 4096
 """Replicas walked one by one on hardware that does not repeat."""
@@ -103,7 +104,7 @@ def build(subject: Subject) -> Placement:
     """The placement of a subject."""
     model, degrees = subject.model, subject.degrees
     logical = (*tensors(model), *tower_tensors(subject))
-    parts = _cached(subject)
+    parts = tuple(replace(part, keep=subject.keep) for part in _cached(subject))
     held = (*logical, *_drafted(subject))
     made = (*absorbed(subject, held), *position_tables(subject))
     kept = tuple(stored(subject, t) for t in (*held, *made))
@@ -112,9 +113,11 @@ def build(subject: Subject) -> Placement:
     classes = _rank_classes(subject, replicas)
     found: list[Exchange] = []
     kinds = kinds_of_layer(model)
+    sparse = _before_experts(model, kinds)
     for stage in stages:
         layers = _part_layers(kinds, stage)
-        found.extend(exchanges(model, degrees, subject.engine, stage.number, layers))
+        sent = _part_layers(sparse, stage)
+        found.extend(exchanges(model, degrees, subject.engine, stage.number, layers, sent))
     axes = {(e.axis, e.stage) for e in found} | {("attention.tp", s.number) for s in stages}
     groups = _groups(subject, replicas, sorted(axes))
     holders = _holders(subject, classes, replicas)
@@ -215,6 +218,17 @@ def _part_layers(kinds: tuple[tuple[Layer, Depths], ...], stage: Stage) -> dict[
         for name in layer.parts if here else ():
             found[name] = found.get(name, 0) + here
     return found
+
+
+def _before_experts(
+    model: Model, kinds: tuple[tuple[Layer, Depths], ...]
+) -> tuple[tuple[Layer, Depths], ...]:
+    """The layers that have experts behind their other parts."""
+    return tuple(
+        (layer, depths)
+        for layer, depths in kinds
+        if any(isinstance(model.parts[name], Moe) for name in layer.parts)
+    )
 
 
 def _replica_classes(subject: Subject) -> Iterator[tuple[int, int]]:

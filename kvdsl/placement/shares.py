@@ -17,6 +17,9 @@ from kvdsl.placement.depths import Depths
 from kvdsl.placement.tensor import Tensor
 from kvdsl.spec.engine import Engine
 
+OUTPUT = frozenset({"o", "o_down", "o_up"})
+"""Tensors of the output projection."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shard:
@@ -145,7 +148,8 @@ def _attention_cuts(tensor: Tensor, degrees: Degrees, engine: Engine | None) -> 
     # An engine places whole heads; without one the weights divide like any matrix.
     whole = engine is not None and tensor.cut == "kv_heads"
     cuts = [Cut(tensor.cut, tensor.atoms if whole else None, "attention.tp", attention.tp)]
-    if engine is not None and engine.cp_weights == "split":
+    over_all = attention.output_split and tensor.name in OUTPUT
+    if over_all or (engine is not None and engine.cp_weights == "split"):
         # Heads that tp has cut to one are not cut again.
         rest = max(1, tensor.atoms // attention.tp) if whole else None
         cuts.append(Cut(tensor.cut, rest, "attention.cp", attention.cp))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from kvdsl.placement.degrees import Degrees
 from kvdsl.placement.topology import Topology
@@ -37,6 +38,8 @@ class Subject:
     ideal: bool
     places: Mapping[str, Span]
     """Where its parts were written: layout, budget, weights, kv, workload, on, deployment."""
+    keep: Fraction = Fraction(1)
+    """Of a request's tokens that stay in the cache."""
 
     def place(self, word: str) -> Span:
         return self.places.get(word, self.places["deployment"])

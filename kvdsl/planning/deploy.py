@@ -18,6 +18,8 @@ from kvdsl.checks import refusals
 from kvdsl.checks.findings import RULES, Fired, advice, examine, examine_service, worded
 from kvdsl.checks.study import Fact, Fill
 from kvdsl.costs.estimate import Estimate, memory_estimate
+from kvdsl.costs.memory import leaf
+from kvdsl.costs.money import price_of_token
 from kvdsl.costs.service import Service
 from kvdsl.diagnostics import Diagnostic, Label, Severity
 from kvdsl.formulas import Term
@@ -34,7 +36,7 @@ from kvdsl.spec.engine import Limits
 from kvdsl.spec.layout import Layout
 from kvdsl.spelling import nearest
 from kvdsl.syntax.nodes import Measure, Number, Within
-from kvdsl.units import Quantity, exact, shown
+from kvdsl.units import TOKEN_RATE, Quantity, exact, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,8 @@ def outcome(
     told = list(_by_cause(by_pool))
     complete = not faults and len(estimates) == len(deployment.pools)
     values, whole = _values(deployment, estimates) if complete else ({}, None)
+    if values and layout is None:
+        values |= measured_values(deployment, values)
     if whole is not None:
         told.extend(_told(fired, whole.shown()) for fired in examine_service(whole))
     judged = tuple(judge(r, values) for r in deployment.requirements) if values else ()
@@ -142,6 +146,20 @@ def _values(
     for name, term in inputs(first.subject).items():
         found.setdefault(name, term)
     return found, made
+
+
+def measured_values(deployment: Deployment, values: Mapping[str, Term]) -> dict[str, Term]:
+    """What a run gave elsewhere, and the cost of a token that follows."""
+    run = deployment.measured
+    if run is None:
+        return {}
+    rate = leaf(run, "throughput", "output as measured", run.throughput, TOKEN_RATE)
+    found = {"decode.throughput": rate}
+    if "cost.per_hour" in values:
+        found["cost.per_mtok"] = price_of_token.derive(
+            "price of an output token", price=values["cost.per_hour"], throughput=rate
+        )
+    return found
 
 
 def _told(fired: Fired, found: Estimate | None) -> Told:

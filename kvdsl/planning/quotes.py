@@ -17,6 +17,7 @@ from kvdsl.costs.libraries import Price, price, reasons
 from kvdsl.costs.routes import Route, route
 from kvdsl.formulas import Term
 from kvdsl.placement.topology import Topology, topology
+from kvdsl.resolve.resolver import Resolver
 from kvdsl.spec.declaration import Declaration
 from kvdsl.spec.hardware import Cluster, Device, Node, Rack, Selection
 from kvdsl.spec.library import Library
@@ -139,3 +140,38 @@ def _quoted(found: Price, way: Route, size: Any) -> Quote:
         found.time,
         way,
     )
+
+
+class Quoter:
+    """Collectives on hardware by name, each declaration read once."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+        self._known: dict[str, Declaration] = {}
+
+    def quote(self, on: str, asked: Question, libraries: Sequence[str] = ()) -> Quote:
+        """The price of a collective. Raises Refused, also for a name that is not there."""
+        hardware = self.declared(on)
+        found = [self.library(name) for name in libraries] or self.own(hardware)
+        return quote(hardware, found, asked)
+
+    def own(self, hardware: Declaration) -> list[Library]:
+        """The libraries of a piece of hardware's makers."""
+        return self._resolver.own_libraries(hardware)
+
+    def library(self, name: str) -> Library:
+        """A library by name. Raises Refused."""
+        found = self.declared(name)
+        if not isinstance(found, Library):
+            raise Refused(f"{found.title} is no library")
+        return found
+
+    def declared(self, name: str) -> Declaration:
+        """A declaration by name. Raises Refused."""
+        if name not in self._known:
+            found, faults = self._resolver.declaration(name)
+            if found is None:
+                told = (faults[0].headline, *faults[0].helps) if faults else (f"no `{name}`",)
+                raise Refused("; ".join(told))
+            self._known[name] = found
+        return self._known[name]

@@ -49,6 +49,7 @@ def subject(
         pool.budget or Budget(at=place),
         ideal(deployment),
         places(deployment, pool, layout),
+        Fraction(pool.keep),
     )
     return made, ()
 

@@ -77,7 +77,8 @@ def _values(
     if deployment is None:
         errors = (d.headline for d in faults if d.severity is Severity.ERROR)
         return nothing, next(errors, "it cannot be resolved")
-    found = outcome(deployment)
+    # A run measured one point; the others are reckoned.
+    found = outcome(deployment.model_copy(update={"measured": None}))
     if not found.values or any(not e.fits for e in found.estimates.values()):
         return nothing, found.why
     answers = (found.values.get(name) for name in names)

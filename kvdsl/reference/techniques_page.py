@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 
 from kvdsl.checks.findings import RULES
-from kvdsl.reference import techniques_pools
+from kvdsl.reference import techniques_pools, techniques_sharding
 from kvdsl.reference.markdown import anchor, document, table
 from kvdsl.reference.systems import System, Topic
 
-TOPICS: tuple[Topic, ...] = (techniques_pools.TOPIC,)
+TOPICS: tuple[Topic, ...] = (techniques_sharding.TOPIC, techniques_pools.TOPIC)
 
 EXAMPLES = "../specs/examples"
 

@@ -20,12 +20,14 @@ from kvdsl.spec.slots import (
     Bytes,
     Exact,
     Listed,
+    Measured,
     Nested,
     Number,
     PerScope,
     Positive,
     PositiveBytes,
     PositiveTokens,
+    Ratio,
     Referred,
     Seconds,
     Selected,
@@ -39,6 +41,9 @@ from kvdsl.syntax.nodes import Expr
 from kvdsl.units import Quantity
 
 Formats = Annotated[Recipe | None, Referred(("recipe",), "default", ("format",))]
+
+
+Kept = Annotated[Exact, Ratio(above=True)]
 
 
 class Budget(Block):
@@ -212,6 +217,9 @@ class Pool(Block):
     )
     weights: Formats = Field(default=None, description="of the model")
     kv: Formats = Field(default=None, description="of the cache")
+    keep: Kept = Field(
+        default=1, description="of a request's tokens that stay in the cache, the rest evicted"
+    )
     activations: Formats = Field(default=None, description="of hidden states; bf16 unless given")
     engine: Annotated[Engine | None, Referred(("engine",))] = Field(
         default=None, description="what serves it; without one everything divides exactly"
@@ -230,6 +238,14 @@ class Pool(Block):
     )
     libraries: tuple[Library, ...] = ()
     """Those of its devices' makers, filled in by the resolver where times are fitted."""
+
+
+class MeasuredRun(Block):
+    """What a run of the deployment gave elsewhere: shown, and its cost reckoned; never fitted."""
+
+    throughput: Annotated[Exact, Measured(units.TOKEN_RATE, inclusive=False)] = Field(
+        description="output of the deployment"
+    )
 
 
 class Deployment(Declaration):
@@ -252,6 +268,9 @@ class Deployment(Declaration):
     price: Annotated[
         Rate | None, PerScope(units.MONEY_RATE, ("device", "node", "rack", "cluster"))
     ] = Field(default=None, description="the catalog's unless given")
+    measured: Annotated[MeasuredRun | None, Nested()] = Field(
+        default=None, description="figures of a run: throughput and cost of a token are its own"
+    )
     requirements: Annotated[tuple[Requirement, ...], Special()] = Field(
         default=(),
         description="what must hold, or should: a failed `expect` only warns",

@@ -155,7 +155,25 @@ class Engine(Declaration):
     libraries: Annotated[tuple[Library, ...], Listed(Referred(("library",)))] = Field(
         default=(), description="that move its bytes, in the order that it asks them"
     )
-    cp_exchange: Annotated[str | None, Word()] = Field(default=None, description="backend")
+    cp_exchange: Annotated[str | None, Word(("ag_rs", "a2a"))] = Field(
+        default=None, description="backend: gather and scatter, or an all-to-all, as unless given"
+    )
+    cp_roles: Annotated[Literal["any", "decode"], Word(("any", "decode"))] = Field(
+        default="any", description="pools whose attention may be cut over cp"
+    )
+    cp_run: Annotated[Literal["any", "divides", "block"], Word(("any", "divides", "block"))] = (
+        Field(default="any", description="`interleave`: free, dividing a page, or a page")
+    )
+    cp_overlap: Yes = Field(
+        default=False, description="the exchange over cp runs beside attention of other requests"
+    )
+    kv_formats: Annotated[tuple[str, ...], Listed(Word())] = Field(
+        default=(), description="of a cache that its attention reads as it is kept; any unless said"
+    )
+    scattered_output: Yes = Field(
+        default=False,
+        description="between attention under tp and dp and experts over ep, sums stay scattered",
+    )
     stage_sends: Annotated[
         Literal["hidden", "hidden_residual"], Word(("hidden", "hidden_residual"))
     ] = Field(default="hidden", description="what a stage boundary carries")

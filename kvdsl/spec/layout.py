@@ -31,6 +31,15 @@ class AttentionLayout(Block):
         default="whole", description="split: columns over tp"
     )
     exact: Yes = Field(default=True, description="false: a split latent is an approximation")
+    output: Annotated[Literal["whole", "split"], Word(("whole", "split"))] = Field(
+        default="whole", description="the output projection over cp: copied, or cut"
+    )
+    prompt: Annotated[Literal["gather", "ring"], Word(("gather", "ring"))] = Field(
+        default="gather", description="keys and values over pcp: gathered, or passed round"
+    )
+    overlap: Yes = Field(
+        default=False, description="the exchange over cp runs beside attention of other requests"
+    )
 
 
 class WidthLayout(Block):

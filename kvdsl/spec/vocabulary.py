@@ -36,6 +36,7 @@ _TERMS = (
     Term("kv.sequences", units.REQUESTS, "the same in whole requests"),
     Term("kv.printed", units.TOKENS, "that one engine process prints at start-up"),
     Term("kv.pages", units.NONE, "of an engine's cache on each rank, those never used included"),
+    Term("kv.break_even", units.TOKENS, "cached tokens that weigh as much as attention's weights"),
     Term("memory.weights", units.BYTES, "of the fullest device"),
     Term("memory.kv", units.BYTES, "room for the cache on the fullest device"),
     Term("memory.reserve", units.BYTES, "of the fullest device"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from tests.known.paper_answers import ANSWERS as PAPERS
 from tests.known.published import PUBLISHED, SEEDS
 from tests.known.test_class_counts import CLASSES, ROWS
 from tests.known.test_engine_logs import FIGURES, NOT_PREDICTED, PREDICTED
@@ -52,6 +53,11 @@ def readme() -> str:
             "`data/seed_cases.json`, diagnostics",
             "`test_seed_diagnostics.py`",
             f"{len(SEEDS['diagnostics'])} diagnostics, {len(WAITING_DIAGNOSTICS)} of them waiting",
+        ),
+        (
+            "`data/paper_figures.json`: figures of papers on sharding, formats and levers",
+            "`test_paper_figures.py`",
+            f"{len(PAPERS)} figures through specs and formulas; what was measured is quoted",
         ),
         (
             "`data/parameter_counts.csv`: transformers, from published configs",

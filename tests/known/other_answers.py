@@ -7,7 +7,19 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from kvdsl.costs import collectives, passes
-from tests.known.published import Answer, Key, Spec, answers, codes, made_by, rows, terms
+from kvdsl.costs.experts import gathered_over_sent, ranks_reached
+from tests.known.published import (
+    Answer,
+    Key,
+    Spec,
+    answers,
+    codes,
+    given,
+    made_by,
+    quantity,
+    rows,
+    terms,
+)
 
 DEEPSEEK, SMALL = Spec("deepseek_v3"), Spec("llama_8b")
 WALLS, HELIX = Spec("walls"), Spec("helix")
@@ -143,6 +155,33 @@ PAIRS = answers(
     terms={"pairs_P0_R8": lambda: pairs("cold"), "pairs_P6_R2": lambda: pairs("warm")},
 )
 
+# --- experts ------------------------------------------------------------------------------------
+
+
+def reached(ranks: int) -> Fraction:
+    of = given("ep-backend-volume")
+    found: Fraction = ranks_reached(experts=of["routed_experts"], active=of["top_k"], ranks=ranks)
+    return found
+
+
+def told(name: str) -> Fraction | float:
+    """What the finding on a backend that gathers shows, of 64 ranks."""
+    return quantity(DEEPSEEK.plan("gathered_ep64"), "KV122", name).value
+
+
+BACKENDS = answers(
+    "ep-backend-volume",
+    terms={
+        "ranks_reached_ep64": lambda: told("ranks reached"),
+        "allgather_over_all_to_all_ep64": lambda: told("gathered over sent"),
+    },
+    formula={
+        "ranks_reached_ep8": lambda: reached(8),
+        "ranks_reached_ep16": lambda: reached(16),
+        "allgather_over_all_to_all_ep8": lambda: gathered_over_sent(ranks=8, reached=reached(8)),
+    },
+)
+
 ANSWERS: Mapping[Key, Answer] = {
     **UNITS,
     **FORMATS,
@@ -151,4 +190,5 @@ ANSWERS: Mapping[Key, Answer] = {
     **RELIEF,
     **LAYER,
     **PAIRS,
+    **BACKENDS,
 }

@@ -33,6 +33,10 @@ from kvdsl.units import (
 HERE = Path(__file__).resolve().parent
 SEEDS: Mapping[str, Any] = json.loads((HERE / "data" / "seed_cases.json").read_text("utf-8"))
 
+PAPER_FIGURES: tuple[Mapping[str, Any], ...] = tuple(
+    json.loads((HERE / "data" / "paper_figures.json").read_text("utf-8"))
+)
+
 Key = tuple[str, str]
 """A case and the name of one of its values."""
 

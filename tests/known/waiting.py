@@ -7,15 +7,7 @@ from dataclasses import dataclass
 
 from tests.known.published import Key, Spec
 
-_BACKEND = "needs the number of ranks that a token's experts reach, by exchange backend (KV122)"
-
-WAITING: Mapping[Key, str] = {
-    ("ep-backend-volume", "ranks_reached_ep8"): _BACKEND,
-    ("ep-backend-volume", "ranks_reached_ep16"): _BACKEND,
-    ("ep-backend-volume", "ranks_reached_ep64"): _BACKEND,
-    ("ep-backend-volume", "allgather_over_all_to_all_ep8"): _BACKEND,
-    ("ep-backend-volume", "allgather_over_all_to_all_ep64"): _BACKEND,
-}
+WAITING: Mapping[Key, str] = {}
 
 WAITING_DIAGNOSTICS: Mapping[str, str] = {}
 

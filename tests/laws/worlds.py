@@ -222,7 +222,19 @@ def degrees(draw: st.DrawFn, model: Model) -> Degrees:
     cp = draw(st.sampled_from([n for n in (1, 2) if n * dp * tp <= 16]))
     pcp = draw(st.sampled_from([n for n in (1, 2) if n * cp * dp * tp <= 16]))
     run = draw(st.sampled_from((1, 64)))
-    attention = AttentionAxes(dp=dp, cp=cp, pcp=pcp, tp=tp, interleave=run)
+    truth = st.booleans()
+    attention = AttentionAxes(
+        dp=dp,
+        cp=cp,
+        pcp=pcp,
+        tp=tp,
+        interleave=run,
+        latent_split=draw(truth),
+        exact=draw(truth),
+        output_split=draw(truth),
+        ring=draw(truth),
+        overlap=draw(truth),
+    )
     size = attention.size
     ffn, shared, vocab = (WidthAxes(*_split(draw, size)) for _ in range(3))
     pp = draw(st.integers(1, min(3, model.layers)))
@@ -278,6 +290,10 @@ def engines(draw: st.DrawFn) -> Engine:
         router=draw(SHARING),
         latent_projections=draw(SHARING),
         cp_weights=draw(st.sampled_from(("split", "copy"))),
+        cp_exchange=draw(st.sampled_from((None, "ag_rs", "a2a"))),
+        all_to_all=draw(st.sampled_from((None, "allgather_reducescatter", "deepep_low_latency"))),
+        stage_sends=draw(st.sampled_from(("hidden", "hidden_residual"))),
+        scattered_output=draw(st.booleans()),
         remainder=draw(st.sampled_from(("first", "last", "inner"))),
     )
 

@@ -1,0 +1,33 @@
+"""Backends of exchanges with experts: which ranks a token goes to.
+
+An engine's `all_to_all` names one in its own words; this is what each of them does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
+
+Way = Literal["gather", "per_expert", "per_rank"]
+
+WAYS: Mapping[str, Way] = MappingProxyType(
+    {
+        # vLLM 0.33, model_executor/layers/fused_moe: all tokens to every rank, sums scattered;
+        # `naive` and `pplx` are accepted and become it.
+        "allgather_reducescatter": "gather",
+        "naive": "gather",
+        "pplx": "gather",
+        # SGLang 0.5.23 without an all-to-all backend gathers the tokens of all DP ranks.
+        "none": "gather",
+        # DeepEP README: low-latency kernels send a copy for each expert, normal ones for each rank.
+        "deepep_low_latency": "per_expert",
+        "deepep_normal": "per_rank",
+        "deepep_high_throughput": "per_rank",
+    }
+)
+
+
+def way_of(backend: str | None) -> Way:
+    """Where a backend sends a token; one that is not named sends a copy to each expert."""
+    return WAYS.get(backend or "", "per_expert")
