@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from kvdsl.arithmetic import at_least, over, real, smaller, times
+from kvdsl.arithmetic import at_least, greater, over, real, smaller, times, where
 from kvdsl.costs import collectives, overlap
 from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.inventory import CacheRead, Inventory, Weights, inventories
@@ -41,7 +41,10 @@ def product_time(work: float, peak: float, reached: float) -> float:
 
 @formula("(reading^4 + computing^4)^(1/4)", TIME, "the longer of the two, rounded where they meet")
 def longer(reading: float, computing: float) -> float:
-    return (real(reading) ** SHARPNESS + real(computing) ** SHARPNESS) ** (1 / SHARPNESS)
+    most, least = greater(real(reading), real(computing)), smaller(real(reading), real(computing))
+    # Over the greater of the two, or a power of what is absurdly long is beyond a float.
+    apart = least / where(most > 0, most, 1.0)
+    return most * (1 + apart**SHARPNESS) ** (1 / SHARPNESS)
 
 
 @formula("1 - (1 - active / experts)^tokens", NONE, "experts that tokens hit if each draws alike")

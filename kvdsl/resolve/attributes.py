@@ -54,6 +54,9 @@ from kvdsl.spec.slots import (
 from kvdsl.syntax.nodes import Expr, Items, Path, Text
 from kvdsl.units import Exact, Quantity
 
+MOST_MEASURED = 10**30
+"""In base units. Powers of a time or a length beyond it are none that a float holds."""
+
 
 def read_value(context: Context, attribute: Attribute, entry: Entry) -> object | None:
     """The value of an attribute that is written `a = expression`."""
@@ -240,6 +243,11 @@ def _within(
         return None
     elif isinstance(slot, Count) and exact > MOST_COUNT:
         context.tell(TooLarge(span, f"{MOST_COUNT:,}, the largest count", None))
+        return None
+    elif isinstance(slot, Measured) and exact > MOST_MEASURED:
+        context.tell(
+            TooLarge(span, f"10^30 {slot.dimension.base_unit}, more than any plan has", None)
+        )
         return None
     else:
         return exact
