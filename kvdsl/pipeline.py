@@ -27,7 +27,7 @@ from kvdsl.spec.model import Model
 if TYPE_CHECKING:
     from kvdsl.plan import Plan
     from kvdsl.planning.bulk import Prepared, Served
-    from kvdsl.planning.lever_studies import Asked, LeversOf
+    from kvdsl.planning.lever_studies import Asked, Levers
     from kvdsl.planning.quotes import Quoter
 
 
@@ -330,32 +330,17 @@ def checked(project: Project, book: Rulebook = NO_RULES) -> Checked:
     return Checked(Report.of(found), asked, held, _files(project), _inputs(project))
 
 
-@dataclass(frozen=True, slots=True)
-class Levers:
-    """Levers of a file's deployments; `known` are all of them."""
-
-    report: Report
-    found: tuple[LeversOf, ...]
-    known: tuple[str, ...]
-
-
 def levers(path: str, asked: Asked, changes: Sequence[Change] = ()) -> Levers:
     """What may be done where a cache is too small or too dear, by deployment."""
-    return _levers(load(path), asked, changes)
+    from kvdsl.planning.lever_studies import levers_of
+
+    return levers_of(load(path), asked, changes)
 
 
 def levers_text(text: str, asked: Asked, name: str = "<text>") -> Levers:
-    return _levers(load_text(text, name), asked, ())
+    from kvdsl.planning.lever_studies import levers_of
 
-
-def _levers(project: Project, asked: Asked, changes: Sequence[Change]) -> Levers:
-    from kvdsl.planning.lever_studies import studies
-
-    resolver = Resolver(project)
-    faults = resolver.check()
-    found, wrong = studies(resolver, asked, changes, project.catalog.names("nodes"))
-    known = resolver.concrete("deployment")
-    return Levers(Report.of((*faults, *wrong)), found, known)
+    return levers_of(load_text(text, name), asked)
 
 
 def ask(

@@ -150,3 +150,53 @@ def test_the_break_even_of_cache_and_attention_is_known_of_any_model() -> None:
     # 80 layers of 2 x 8192 x (8192 + 1024) weights at two bytes, 327,680 B a token.
     assert asked("served") == Fraction(80 * 2 * 8192 * (8192 + 1024) * 2, 327_680)
     assert asked("latent") > 0
+
+
+# --- at an engine's pages and pace ----------------------------------------------------------------
+
+PACED = """\
+kvspec 1
+
+deployment whole {
+  model    = models.gpt_oss_20b
+  weights  = formats.bf16
+  kv       = formats.bf16
+  on       = 1 x nodes.hgx_h100
+  layout   { tp = 8 }
+  budget   { reserve = 4 GB }
+  workload { prompt = 8 ktok; output = 128 tok; concurrency = 8 req }
+}
+"""
+
+
+@pytest.mark.parametrize("engine", ["vllm_0_33", "sglang_0_5_23"])
+def test_evicted_tokens_free_an_engines_pages_and_are_not_read(engine: str) -> None:
+    own = f"deployment one extends whole {{ engine = engines.{engine} }}\n"
+    kept = "deployment quarter extends one { keep = 25 % }\n"
+    made = compile_text(PACED + own + kept)
+    one, quarter = made.plan("one"), made.plan("quarter")
+    more = float(quarter.value("kv.sequences").value) / float(one.value("kv.sequences").value)
+    assert 3.9 < more <= 4.01
+    assert quarter.value("decode.kv_read").value < one.value("decode.kv_read").value
+    assert quarter.value("kv.printed").value == one.value("kv.printed").value
+
+
+def test_a_prompt_that_is_cut_over_ranks_is_cut_at_a_fitted_pace_too() -> None:
+    alone = """
+deployment straight extends whole {
+  model    = models.llama_3_1_70b
+  engine   = engines.vllm_0_33
+  workload { prompt = 8 ktok; output = 128 tok; concurrency = 1 req }
+}
+deployment gathered extends straight {
+  layout { attention { pcp = 4; tp = 2 }; ffn { tp = 8 }; vocab { tp = 8 } }
+}
+deployment ideal extends gathered { time = ideal }
+deployment ring extends straight {
+  layout { attention { pcp = 4; tp = 2; prompt = ring }; ffn { tp = 8 }; vocab { tp = 8 } }
+}
+"""
+    made = compile_text(PACED + alone)
+    first = {n: made.plan(n).value("prefill.ttft").value for n in ("ideal", "gathered", "ring")}
+    # Were the prompt not cut, it would take four times as much; a ring hides what a gather shows.
+    assert first["ideal"] < first["ring"] < first["gathered"] < 2 * first["ideal"]

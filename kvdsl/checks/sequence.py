@@ -155,7 +155,11 @@ def exposed_ring(study: Study) -> Iterator[Fact]:
         2310.01889, table 2) the ranks wait for one another. Fewer KV heads send less.
 
     Example
-        layout ring { attention { pcp = 8; prompt = ring }; ffn { tp = 8 }; vocab { tp = 8 } }
+        layout ring {
+          attention { pcp = 8; prompt = ring }
+          ffn       { tp = 8 }
+          vocab     { tp = 8 }
+        }
 
         deployment served {
           model    = models.llama_3_1_8b
@@ -279,7 +283,12 @@ def cp_by_length_alone(study: Study) -> Iterator[Fact]:
           on       = 1 x nodes.hgx_h100
           layout   = wide
           budget   { reserve = 3 GB }
-          workload { prompt = 16 ktok; output = 256 tok; rate = 1 req/s; prefix_hits = 90 % }
+          workload {
+            prompt      = 16 ktok
+            output      = 256 tok
+            rate        = 1 req/s
+            prefix_hits = 90 %
+          }
         }
 
     Instead

@@ -16,8 +16,7 @@ from kvdsl.render import machine
 from kvdsl.render.tables import NOTHING, Cell, Table, as_markdown, as_text
 
 if TYPE_CHECKING:
-    from kvdsl.pipeline import Levers
-    from kvdsl.planning.lever_studies import LeversOf
+    from kvdsl.planning.lever_studies import Levers, LeversOf
     from kvdsl.planning.levers import Row
 
 VALUES = ("gpus", "kv.sequences", "kv.tokens", "memory.weights", "decode.tpot", "decode.throughput")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil
 
 from kvdsl import units
 from kvdsl.arithmetic import at_least, floored, over, real, times
@@ -91,7 +92,7 @@ def fits(subject: Subject, ranks: list[Rank], length: int, common: int) -> Fits 
     if len(found) == len(kept):
         return _of_pool(subject, engine, found, length, common)
     if engine.hybrid == "two_pools":
-        return _of_two(engine, kept, length)
+        return _of_two(engine, kept, length, subject.keep)
     return None
 
 
@@ -166,7 +167,7 @@ def _printed(
     label = f"tokens that {engine.title} prints"
     longest = subject.longest
     if engine.printed == "longest" and longest is not None:
-        each = _taken(found, longest)
+        each = _taken([(rank, pool.whole) for rank, pool in found], longest)
         return tokens_of_longest.derive(label, pages=count, each=each, length=_length(longest))
     note = "the log prints pages" if engine.printed == "blocks" else ""
     return tokens_of_pages.derive(label, note=note, pages=count, tokens=size)
@@ -233,20 +234,22 @@ def requests_of_slots(slots: int, copies: int) -> int:
     return floored(slots, copies)
 
 
-def _of_two(engine: Engine, ranks: list[Rank], length: int) -> Fits:
-    """Full attention and windows in pools of a set ratio, states in one of their own."""
+def _of_two(engine: Engine, ranks: list[Rank], length: int, keep: Fraction) -> Fits:
+    """Full attention and windows in pools of a set ratio, states in one of their own. `keep` of
+    the tokens of a request are not evicted."""
     how = engine.hybrid_cache or HybridCache()
     tokens: list[Term] = []
     requests: list[Term] = []
     for rank in ranks:
-        one, many = _rank_of_two(engine, how, rank, length)
+        one, many = _rank_of_two(engine, how, rank, ceil(length * keep))
         tokens.append(one)
         requests.append(many)
     held = least("tokens of the larger pool", tokens, note="every rank takes the fewest of any")
     count = least("requests in each holder", requests, note="the fullest device decides")
+    long = int(held.value / keep)
     most = Term(
         "tokens in each holder",
-        min(int(held.value), int(count.value) * length) if count.value else int(held.value),
+        min(long, int(count.value) * length) if count.value else long,
         units.TOKENS,
         inputs=(held, count),
         note=f"of requests of {length:,} tok: the pool that ends first decides",

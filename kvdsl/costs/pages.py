@@ -12,8 +12,9 @@ v1/core/kv_cache_planning.py and v1/kv_cache_interface.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import ceil
 
 from kvdsl.costs.cache import component_bytes
 from kvdsl.placement.cache import Component
@@ -31,7 +32,8 @@ largest; else groups of the smallest. vLLM 0.33.0, v1/core/kv_cache_planning.py.
 class Kind:
     """Layers of one kind on a rank. `block` tokens a page, of the rank's own run of the sequence;
     `groups` of the pool; `limit` tokens of a window, 0 where all are kept; `record` bytes of a
-    token in all its layers; `state` pages that a request takes once, instead of by tokens."""
+    token in all its layers; `state` pages that a request takes once, instead of by tokens; `keep`
+    is the share of tokens that are not evicted."""
 
     word: str
     layers: int
@@ -42,12 +44,13 @@ class Kind:
     state: int
     record: Fraction
     ways: int
+    keep: Fraction = Fraction(1)
 
     def blocks(self, length: int) -> int:
         """Pages of a request of so many tokens in one group."""
         if self.state:
             return self.state
-        kept = -(-length // self.ways)
+        kept = -(-ceil(length * self.keep) // self.ways)
         if self.limit:
             return -(-min(self.limit, kept) // self.block) + self.spare
         return -(-kept // self.block)
@@ -65,7 +68,13 @@ class Pool:
     @property
     def uniform(self) -> bool:
         """Whether every token takes as much of a page as any other."""
-        return all(not k.state and not k.limit for k in self.kinds)
+        return all(not k.state and not k.limit and k.keep == 1 for k in self.kinds)
+
+    @property
+    def whole(self) -> Pool:
+        """The same without eviction, of which an engine knows nothing when it starts."""
+        kinds = tuple(replace(kind, keep=Fraction(1)) for kind in self.kinds)
+        return replace(self, kinds=kinds)
 
     def blocks(self, length: int) -> int:
         """Pages of a request of so many tokens."""
@@ -75,7 +84,7 @@ class Pool:
         """Pages of a prefix of so many tokens that all requests hold in common: those of full
         attention, whole ones."""
         full = (k for k in self.kinds if not k.state and not k.limit)
-        return sum(k.groups * (length // (k.block * k.ways)) for k in full)
+        return sum(k.groups * (ceil(length * k.keep) // (k.block * k.ways)) for k in full)
 
 
 def page_tokens(engine: Engine, stage: Stage) -> int:
@@ -118,10 +127,12 @@ def pool(subject: Subject, stage: Stage, *, counted: bool = False) -> Pool | Non
     if engine.hybrid == "full":
         uneven = [s for s in uneven if s.part.state]
     if not uneven and len(shares) == len(stage.cache):
-        return _uniform(stage, engine, shares, even=counted and engine.sizing == "even")
-    if engine.hybrid == "one_pool":
-        return _mixed(subject, stage, engine, shares)
-    return None
+        found = _uniform(stage, engine, shares, even=counted and engine.sizing == "even")
+    elif engine.hybrid == "one_pool":
+        found = _mixed(subject, stage, engine, shares)
+    else:
+        return None
+    return replace(found, kinds=tuple(replace(k, keep=subject.keep) for k in found.kinds))
 
 
 def _uniform(stage: Stage, engine: Engine, shares: list[CacheShard], *, even: bool) -> Pool:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kvdsl.costs.memory import leaf
-from kvdsl.diagnostics import Diagnostic
+from kvdsl.diagnostics import Diagnostic, Report
 from kvdsl.formulas import Term
 from kvdsl.placement.subject import Subject
 from kvdsl.planning.levers import Key, Match, Row, Tried, key_of, matches, rows
 from kvdsl.planning.subjects import subject
+from kvdsl.project.loader import Project
 from kvdsl.resolve.changes import Change
 from kvdsl.resolve.resolver import Resolver
 from kvdsl.spec.deployment import Deployment
@@ -50,6 +51,23 @@ class Asked:
     formats: tuple[str, ...] = ()
     keeps: tuple[Fraction, ...] = ()
     relief: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Levers:
+    """Levers of a file's deployments; `known` are all of them."""
+
+    report: Report
+    found: tuple[LeversOf, ...]
+    known: tuple[str, ...]
+
+
+def levers_of(project: Project, asked: Asked, changes: Sequence[Change] = ()) -> Levers:
+    """The levers of a file that was loaded."""
+    resolver = Resolver(project)
+    faults = resolver.check()
+    found, wrong = studies(resolver, asked, changes, project.catalog.names("nodes"))
+    return Levers(Report.of((*faults, *wrong)), found, resolver.concrete("deployment"))
 
 
 def studies(
