@@ -133,7 +133,10 @@ def slow_codec(made: Service) -> Iterator[Fact]:
         A codec is for slow links. On a fast one the plain cache arrives first.
 
     Example
-        format slow { of = formats.bf16; ratio = 4 / 3; encode = 20 GB/s; decode = 40 GB/s }
+        format slow {
+          of = formats.bf16; ratio = 4 / 3
+          encode = 20 GB/s; decode = 40 GB/s
+        }
 
         deployment served {
           model    = models.llama_3_1_8b

@@ -82,7 +82,10 @@ def tier_below_demand(made: Service) -> Iterator[Fact]:
           on       = 1 x nodes.hgx_h100
           layout   { tp = 8 }
           budget   { reserve = 3 GB }
-          workload { prompt = 8 ktok; output = 500 tok; rate = 30 req/s; prefix_hits = 50 % }
+          workload {
+            prompt = 8 ktok; output = 500 tok
+            rate = 30 req/s; prefix_hits = 50 %
+          }
           tiers    { disk { tier = slow; capacity = 15 TB per node } }
         }
 
@@ -168,8 +171,17 @@ def slow_fetch(made: Service) -> Iterator[Fact]:
           on       = 1 x nodes.hgx_h100
           layout   { tp = 8 }
           budget   { reserve = 3 GB }
-          workload { prompt = 2 ktok; output = 500 tok; rate = 2 req/s; prefix_hits = 50 % }
-          tiers    { disk { tier = tiers.nvme_gen5; capacity = 15 TB per node; count = 1 } }
+          workload {
+            prompt = 2 ktok; output = 500 tok
+            rate = 2 req/s; prefix_hits = 50 %
+          }
+          tiers {
+            disk {
+              tier = tiers.nvme_gen5
+              capacity = 15 TB per node
+              count = 1
+            }
+          }
         }
 
     Instead
@@ -256,7 +268,10 @@ def tier_refuses_format(made: Service) -> Iterator[Fact]:
           on       = 1 x nodes.hgx_h100
           layout   { tp = 8 }
           budget   { reserve = 3 GB }
-          workload { prompt = 8 ktok; output = 500 tok; rate = 2 req/s; prefix_hits = 50 % }
+          workload {
+            prompt = 8 ktok; output = 500 tok
+            rate = 2 req/s; prefix_hits = 50 %
+          }
           tiers    { host { tier = coded; capacity = 1 TB per node } }
         }
 
@@ -311,7 +326,8 @@ def prefixes_beyond_tiers(made: Service) -> Iterator[Fact]:
           layout   { tp = 8 }
           budget   { reserve = 3 GB }
           workload {
-            prompt = 8 ktok; output = 500 tok; rate = 6 req/s; prefix_hits = 50 %; reuse = 1 h
+            prompt = 8 ktok; output = 500 tok; rate = 6 req/s
+            prefix_hits = 50 %; reuse = 1 h
           }
           tiers    { host { tier = tiers.ddr5; capacity = 1 TB per node } }
         }
@@ -319,7 +335,9 @@ def prefixes_beyond_tiers(made: Service) -> Iterator[Fact]:
     Instead
         More memory for the cache, or a shorter reuse.
 
-        deployment better extends served { tiers { host { capacity = 20 TB per node } } }
+        deployment better extends served {
+          tiers { host { capacity = 20 TB per node } }
+        }
     """
     for each in made.reuse:
         if each.working is None or not each.found.value or each.missing <= 1e-9:
@@ -371,7 +389,13 @@ def slow_in_place(made: Service) -> Iterator[Fact]:
           layout   { tp = 8 }
           budget   { reserve = 3 GB }
           workload { prompt = 32 ktok; output = 500 tok; rate = 2 req/s }
-          tiers    { host { tier = tiers.ddr5; capacity = 1 TB per node; in_place = true } }
+          tiers {
+            host {
+              tier = tiers.ddr5
+              capacity = 1 TB per node
+              in_place = true
+            }
+          }
         }
 
     Instead
@@ -422,7 +446,10 @@ def tier_without_rate(made: Service) -> Iterator[Fact]:
           on       = 1 x nodes.hgx_h100
           layout   { tp = 8 }
           budget   { reserve = 3 GB }
-          workload { prompt = 8 ktok; output = 500 tok; rate = 2 req/s; prefix_hits = 50 % }
+          workload {
+            prompt = 8 ktok; output = 500 tok
+            rate = 2 req/s; prefix_hits = 50 %
+          }
           tiers    { slow { tier = tiers.optane_pmem; capacity = 1 TB per node } }
         }
 

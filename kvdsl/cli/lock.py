@@ -33,7 +33,8 @@ def command(
 ) -> int:
     """Write kvspec.lock: the catalog's figures that specs stand on.
 
-    Entries come and go with the specs. A figure that moved since is told, and taken over only with
+    Of named specs the entries are added; without names those of the whole folder are written, and
+    entries that no spec uses go. A figure that moved since is told, and taken over only with
     --update; after a merge conflict the conflicting entries are written anew.
     """
     from kvdsl.cli.locks import lock_on
@@ -41,7 +42,13 @@ def command(
     from kvdsl.review.lock import Lock, lock_text, move_text, moves
 
     held = lock_on(DISK, place) or Lock()
-    now = used_lock(console, spec_paths(paths or (".",), excluded))
+    specs = spec_paths(paths or (".",), excluded)
+    if not _sound(console, specs):
+        return Exit.FINDINGS
+    now = used_lock(console, specs)
+    if paths:
+        # Other specs may stand on the rest: only a lock of the whole folder drops entries.
+        now = Lock({**held.entries, **now.entries})
     moved = moves(held, now)
     for move in moved:
         console.say(safe(move_text(move)))
@@ -56,6 +63,19 @@ def command(
     state = "is as it was" if text == before else "written"
     console.say(f"{safe(place)} {state}: {count:,} entr{'y' if count == 1 else 'ies'}")
     return Exit.FINE
+
+
+def _sound(console: Console, paths: tuple[str, ...]) -> bool:
+    """Whether every spec can be resolved: a lock of broken ones would lose what they stand on."""
+    from kvdsl.pipeline import sketched_report
+    from kvdsl.project.catalog import Catalog
+    from kvdsl.project.loader import load
+
+    catalog = Catalog()
+    broken = [p for p in paths if sketched_report(load(p, catalog)).failed]
+    for path in broken:
+        console.say(f"{safe(path)} has errors, so no lock is written: `kvdsl check` tells them")
+    return not broken
 
 
 def used_lock(console: Console, paths: tuple[str, ...]) -> Lock:

@@ -123,7 +123,9 @@ def _values(
     if fetched:
         waits.append(greatest("fetched from tiers", fetched))
     if waits and "prefill.ttft" in values:
-        found["prefill.ttft"] = total("time to the first token", [values["prefill.ttft"], *waits])
+        for name in ("prefill.ttft", "prefill.ttft_low", "prefill.ttft_high"):
+            if name in values:
+                found[name] = total(values[name].label, [values[name], *waits])
     return found
 
 

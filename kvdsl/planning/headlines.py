@@ -152,7 +152,7 @@ def _tiles(values: Mapping[str, Term], money: str) -> Iterator[Tile]:
             said = below
             if f"{name}_low" in values:
                 ends = [shown(values[f"{name}_{end}"].quantity) for end in ("low", "high")]
-                said = f"{ends[0]} to {ends[1]} measured"
+                said = f"nine of ten runs: {ends[0]} to {ends[1]}"
             yield Tile(label, figure or unit, unit if figure else "", said, name)
     if "decode.throughput" in values:
         rate = float(values["decode.throughput"].value)

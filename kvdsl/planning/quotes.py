@@ -21,6 +21,7 @@ from kvdsl.resolve.resolver import Resolver
 from kvdsl.spec.declaration import Declaration
 from kvdsl.spec.hardware import Cluster, Device, Node, Rack, Selection
 from kvdsl.spec.library import Library
+from kvdsl.units import counted
 
 
 class Refused(ValueError):
@@ -86,13 +87,16 @@ def _places(stand: Topology, hardware: Declaration, asked: Question) -> tuple[in
         raise Refused("a collective takes two ranks or more")
     if not asked.nodes:
         if asked.ranks > stand.devices:
-            raise Refused(f"{hardware.title} has {stand.devices:,} devices, not {asked.ranks:,}")
+            raise Refused(
+                f"{hardware.title} has {counted(stand.devices, 'devices')}, not {asked.ranks:,}"
+            )
         return tuple(range(asked.ranks))
     size = 1 if isinstance(hardware, Device) else _node_size(stand)
     each, rest = divmod(asked.ranks, asked.nodes)
     if rest or each > size or asked.nodes * size > stand.devices:
         raise Refused(
-            f"{asked.ranks:,} ranks do not lie evenly on {asked.nodes:,} nodes of {hardware.title}"
+            f"{asked.ranks:,} ranks do not lie evenly on {counted(asked.nodes, 'nodes')} of "
+            f"{hardware.title}: name a cluster with a `fabric`, from a spec given by --in"
         )
     return tuple(node * size + k for node in range(asked.nodes) for k in range(each))
 

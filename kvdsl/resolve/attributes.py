@@ -238,7 +238,11 @@ def _within(
         bound = _bound(slot, least, "above" if above else "at least")
     elif most is not None and exact > most:
         bound = _bound(slot, most, "at most")
-        way = f"write `{name} = {exact} %`, if that is meant" if 1 < exact <= 100 else None
+        way = (
+            f"write `{name} = {exact} %`, if that is meant"
+            if 1 < exact <= 100 and exact == int(exact)
+            else None
+        )
         context.tell(OutOfBounds(span, name, bound, shown, way))
         return None
     elif isinstance(slot, Count) and exact > MOST_COUNT:
