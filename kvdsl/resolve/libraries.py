@@ -42,6 +42,15 @@ def _algorithm(context: Context, entry: Entry) -> Algorithm | None:
         return None
     parts = gathered(context, Algorithm, raw, f"`algorithm {entry.name.text}`")
     parts.values["name"] = entry.name.text
+    for table in ("launch", "efficiency"):
+        if parts.values.get(table) == {}:
+            row = f"`{table} {{ hopper = …; other = … }}`"
+            context.tell(
+                MissingAttribute(
+                    raw.at, f"`algorithm {entry.name.text}`", f"a row of `{table}`", row
+                )
+            )
+            parts.sound = False
     return finished(Algorithm, parts)
 
 

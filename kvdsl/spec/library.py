@@ -82,7 +82,7 @@ OTHER = "other"
 """The row for generations that a table does not name: what it gives is borrowed."""
 
 Times = Annotated[dict[str, Exact], Table(Measured(units.TIME), bare=True)]
-Ratios = Annotated[dict[str, Exact], Table(Ratio(most=None), bare=True)]
+Ratios = Annotated[dict[str, Exact], Table(Ratio(above=True), bare=True)]
 Factor = Annotated[Exact, Ratio(most=None)]
 Spread = Annotated[Exact, Ratio(least=Fraction(1), most=None)]
 
@@ -142,7 +142,9 @@ class Algorithm(Block):
     unknown_step: Seconds | None = Field(
         default=None, description="the same where the link names no `step`: borrowed"
     )
-    network_efficiency: Share = Field(default=1, description="of what the NICs carry")
+    network_efficiency: Annotated[Exact, Ratio(above=True)] = Field(
+        default=1, description="of what the NICs carry"
+    )
     network_fill: Factor | None = Field(default=None, description="`fill`, across domains")
     pieces: RequestRate | None = Field(
         default=None, description="contiguous pieces that it sends a second, over all NICs"
