@@ -14,7 +14,7 @@ test: browser ## install all that tests need, then check
 
 check: ## format, lint, types and tests, with what is installed
 	@$(BIN)/ruff format --check --output-format concise . || { echo "not formatted: run make fmt" >&2; exit 1; }
-	@$(BIN)/ruff check --output-format concise . && $(BIN)/mypy && $(BIN)/pytest
+	@$(BIN)/ruff check --output-format concise . && $(BIN)/mypy && $(BIN)/pytest -n auto --dist loadfile
 
 coverage: ## the tests with coverage, without the laws that it slows tenfold
 	@bash .ci/venv dev && $(BIN)/pytest -q --cov --ignore=tests/laws --ignore=tests/fuzz --ignore=tests/report
