@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from kvdsl.arithmetic import at_least, real
+from kvdsl.arithmetic import at_least, greater, real, smaller
+from kvdsl.arithmetic import rate as share_of
 from kvdsl.costs.cache import held_tokens
 from kvdsl.costs.collectives import Number
 from kvdsl.costs.estimate import Estimate, estimate, reloaded
@@ -46,9 +47,8 @@ def idle_room(room: Number, used: Number) -> Number:
 @formula("the tokens of the working set that nearer memory does not hold, at most what fits / set",
          NONE, "the nearest memory fills first; each prefix is as likely as any other")  # fmt: skip
 def share_held(working: float, nearer: Number, room: Number) -> float:
-    if real(working) <= 0:
-        return 0.0
-    return max(0.0, min(real(room), real(working) - real(nearer))) / real(working)
+    held = greater(0.0, smaller(real(room), real(working) - real(nearer)))
+    return share_of(held, greater(real(working), 0.0))
 
 
 @formula("arrivals x share x bytes of what a prompt finds", BYTE_RATE)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kvdsl import units
-from kvdsl.arithmetic import floored, over, raised, real, times
+from kvdsl.arithmetic import at_least, floored, over, raised, real, times, where
 from kvdsl.costs import cache
 from kvdsl.costs.codecs import codec_steps
 from kvdsl.costs.collectives import Number
@@ -37,9 +37,8 @@ def capacity_bytes(each: Number, count: int) -> Number:
 @formula("places x floor(bytes of a place / bytes of a chunk) x tokens a chunk", TOKENS,
          "chunks are kept whole, and a request in the units that its devices share")  # fmt: skip
 def held_tokens(places: int, each: Number, chunk_bytes: Number, chunk: Number) -> Number:
-    if not chunk_bytes:
-        return 0
-    return places * floored(each, chunk_bytes) * chunk
+    some = where(chunk_bytes > 0, chunk_bytes, 1)
+    return where(chunk_bytes > 0, places * floored(each, some) * chunk, 0)
 
 
 @formula("units x rate of one", BYTE_RATE)
@@ -57,7 +56,8 @@ def amplification(piece: Number, granularity: Number) -> Number:
 def operations_rate(
     operations: Number, count: Number, piece: Number, granularity: Number
 ) -> Number:
-    return times(operations, count, raised(piece, granularity or 1) * (granularity or 1))
+    least = at_least(granularity, 1)
+    return times(operations, count, raised(piece, least) * least)
 
 
 @formula("bytes x amplification / rate", TIME)

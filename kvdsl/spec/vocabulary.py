@@ -134,6 +134,7 @@ _INPUT_WORDS: Mapping[str, str] = MappingProxyType(
         "workload.rate": "requests arriving",
         "workload.prefix_hits": "part of prompts found in a cache",
         "workload.prefix_common": "tokens of a common prefix",
+        "workload.reuse": "time in which a prefix is asked again",
         "budget.utilization": "part of memory that may be used",
         "budget.reserve": "reserve on a GPU",
         "budget.kv": "cache on a GPU",
