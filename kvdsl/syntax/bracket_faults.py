@@ -125,5 +125,9 @@ def stray_comma(fault: Fault) -> Diagnostic | None:
         return say.TrailingComma(comma, "a comma stands before the first item").diagnostic(fix=fix)
     if "_SEP" in fault.accepted and "COMMA" not in fault.accepted:
         fix = Fix("write `;`", fault.span(found), ";")
-        return say.CommaEndsNothing(fault.span(found)).diagnostic(fix=fix)
+        conditions = fault.statement and fault.statement[0].text in ("require", "expect")
+        if conditions:
+            fix = Fix("write `and`", fault.span(found), " and")
+        advice = "two conditions are joined by `and`" if conditions else ""
+        return say.CommaEndsNothing(fault.span(found), advice).diagnostic(fix=fix)
     return None

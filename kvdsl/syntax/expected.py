@@ -47,6 +47,8 @@ _PHRASES: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset(("BECAUSE", "WHEN")), "the end of the line or a clause"),
     (frozenset(("BECAUSE",)), "`because`"),
     (frozenset(("_UNTIL",)), "`until` or the end of the line"),
+    (frozenset(("STAR", "_SEP")), "the end of the line"),
+    (frozenset(("STAR", "RBRACE")), "the end of the line"),
     (frozenset(("X",)), "`x`"),
     (frozenset(("NAME",)), "a name"),
     (frozenset(("TEXT",)), "a text in double quotes"),

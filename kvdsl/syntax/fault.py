@@ -127,3 +127,11 @@ class Fault:
         if len(quote) > _LONGEST_QUOTE:
             quote = quote[:_LONGEST_QUOTE] + "…"
         return f"`{quote}` stands there"
+
+
+def rest_of_statement(source: SourceFile, start: int) -> str:
+    """What stands from a place to the end of its line or statement."""
+    end = start
+    while end < len(source.text) and source.text[end] not in "\n;}#,":
+        end += 1
+    return " ".join(source.text[start:end].split())

@@ -23,6 +23,21 @@ from kvdsl.syntax.bracket_faults import (
 )
 from kvdsl.syntax.expected import expected_words
 from kvdsl.syntax.fault import Fault
+from kvdsl.syntax.foreign_syntax import (
+    foreign_comment,
+    foreign_sign,
+    foreign_statement,
+    mark_of_tools,
+    third_point,
+)
+from kvdsl.syntax.head_faults import (
+    edition_line,
+    import_line,
+    missing_equals,
+    quoted_name,
+    unreadable_name,
+    wrong_opener,
+)
 from kvdsl.syntax.number_faults import (
     grouped_number,
     malformed_number,
@@ -60,30 +75,53 @@ def too_deep(source: SourceFile, bracket: Token) -> Diagnostic:
 
 def _general(fault: Fault) -> Diagnostic:
     expected = expected_words(fault.accepted)
-    advice = lone_count(fault)
-    statement = fault.statement
-    kinds = [token.kind for token in statement[:2]]
-    if kinds == [Kind.WORD, Kind.WORD] and statement[2:3] and statement[2].text == "=":
-        advice = f"to give one attribute its value, write `{statement[1].text} = …`"
-    if fault.found.text in COMPARISONS and statement and "EQUAL" in fault.accepted:
-        advice = f"a condition is written `require {fault.text(statement[0], statement[-1])} …`"
-    if fault.found.text == "." and fault.before.text == "]":
-        advice = "units are counted through all that holds them: write `hall.nodes[18..19]`"
-    elif expected == "a whole number":
-        advice = "units are counted from 0: `[0]`, `[0..3]` or `[0, 4..7]`, both ends included"
-    message = say.Unexpected(
-        fault.place, expected, fault.after, fault.sight, near_clause(fault), advice
-    )
+    near = near_clause(fault)
+    advice = "" if near else _advice(fault, expected)
+    message = say.Unexpected(fault.place, expected, fault.after, fault.sight, near, advice)
     return message.diagnostic()
+
+
+def _advice(fault: Fault, expected: str) -> str:
+    statement, found = fault.statement, fault.found
+    kinds = [token.kind for token in statement[:2]]
+    if found.text in COMPARISONS and statement and "EQUAL" in fault.accepted:
+        return f"a condition is written `require {fault.text(statement[0], statement[-1])} …`"
+    if kinds == [Kind.WORD, Kind.WORD] and statement[2:3] and statement[2].text == "=":
+        return f"to give one attribute its value, write `{statement[1].text} = …`"
+    if found.text == "." and fault.before.text == "]":
+        return "units are counted through all that holds them: write `hall.nodes[18..19]`"
+    if found.text == "between":
+        value = fault.before.text if len(statement) < 2 else fault.text(statement[1], fault.before)
+        return f"two bounds are two comparisons: `{value} >= … and {value} <= …`"
+    if found.text == "..":
+        return "several values are a list, as in `[8 ktok, 16 ktok]`"
+    if found.text == "," and statement and statement[0].text == "allow":
+        return "one code a line"
+    if expected == "a text in double quotes" and found.kind is Kind.WORD:
+        return f'write `"{found.text}"`'
+    if expected == "a whole number":
+        return "units are counted from 0: `[0]`, `[0..3]` or `[0, 4..7]`, both ends included"
+    return lone_count(fault)
 
 
 Reading = Callable[[Fault], Diagnostic | None]
 
 READINGS: tuple[Reading, ...] = (
+    mark_of_tools,
+    foreign_comment,
     strange_character,
     unclosed_text,
     brace_on_next_line,
     misplaced_word,
+    edition_line,
+    import_line,
+    foreign_statement,
+    unreadable_name,
+    wrong_opener,
+    foreign_sign,
+    third_point,
+    missing_equals,
+    quoted_name,
     block_behind_value,
     grouped_number,
     stray_comma,

@@ -51,6 +51,37 @@ class Unexpected(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class QuotedName(Message):
+    code: ClassVar[str] = "KV001"
+    headline: ClassVar[str] = "a name stands without quotes"
+    helps: ClassVar[tuple[str, ...]] = ("write `{instead}`",)
+    span: Span
+    instead: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableName(Message):
+    code: ClassVar[str] = "KV001"
+    headline: ClassVar[str] = "`{written}` is not a name"
+    helps: ClassVar[tuple[str, ...]] = (
+        "names have letters, digits and `_`, and start with no digit: write `{instead}`",
+    )
+    span: Span
+    written: str
+    instead: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover(Message):
+    code: ClassVar[str] = "KV001"
+    headline: ClassVar[str] = "{problem}"
+    helps: ClassVar[tuple[str, ...]] = ("{advice}",)
+    span: Span
+    problem: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
 class BlockBehindValue(Message):
     code: ClassVar[str] = "KV001"
     headline: ClassVar[str] = "no block stands behind `{name} = {of}`"
@@ -98,6 +129,18 @@ class MissingEdition(Message):
     label: ClassVar[str] = "`kvspec 1` belongs here"
     helps: ClassVar[tuple[str, ...]] = ("write `kvspec 1` as the first statement",)
     span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignText(Message):
+    code: ClassVar[str] = "KV003"
+    headline: ClassVar[str] = "this reads like {language}, and kvdsl reads kvspec alone"
+    helps: ClassVar[tuple[str, ...]] = (
+        "a spec starts with `kvspec 1`; blocks are written `layout tp8 {{ … }}`, attributes in "
+        "them `tp = 8`",
+    )
+    span: Span
+    language: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +220,10 @@ class CommaEndsNothing(Message):
     headline: ClassVar[str] = "a comma does not end a statement"
     helps: ClassVar[tuple[str, ...]] = (
         "a new line or `;` does; a comma separates items of a list, a call or `compare`",
+        "{advice}",
     )
     span: Span
+    advice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +293,15 @@ class WrongSign(Message):
     helps: ClassVar[tuple[str, ...]] = ("write `{instead}`",)
     span: Span
     problem: str
+    instead: str
+
+
+@dataclass(frozen=True, slots=True)
+class MissingEquals(Message):
+    code: ClassVar[str] = "KV013"
+    headline: ClassVar[str] = "an `=` stands between an attribute and its value"
+    helps: ClassVar[tuple[str, ...]] = ("write `{instead}`",)
+    span: Span
     instead: str
 
 

@@ -70,6 +70,13 @@ def times_quantity(fault: Fault) -> Diagnostic | None:
     found, sign, count = fault.found, fault.before, fault.token(-2)
     if sign.text != "x" or found.kind is not Kind.NUMBER:
         return None
+    if [token.text for token in fault.statement] == ["let", "x"]:
+        return None  # its name
+    measured = fault.token(-3)
+    if count.kind is Kind.WORD and measured.kind is Kind.NUMBER:  # `80 GB x 8`
+        instead = f"{found.text} * {fault.text(measured, count)}"
+        span = fault.span(measured, found)
+        return say.TimesQuantity(span, "a quantity", instead).diagnostic()
     if count.kind is Kind.WORD and fault.statement:
         thing = _path_before_sign(fault)
         instead = f"{found.text} x {thing}"
@@ -96,6 +103,8 @@ def unknown_unit(fault: Fault) -> Diagnostic | None:
     if found.kind is not Kind.WORD or before.kind is not Kind.NUMBER or not fault.on_one_line:
         return None
     behind = fault.token(1)
+    if split := _split_unit(fault):
+        return split
     starts_more = behind.text in ("=", "{") or behind.kind in (Kind.WORD, Kind.TEXT)
     if starts_more and behind.text not in CLAUSE_WORDS:
         return None  # rather a second statement
@@ -120,6 +129,29 @@ def unknown_unit(fault: Fault) -> Diagnostic | None:
     return say.UnknownUnit(fault.span(found), unit, meant, near, advice).diagnostic(fix=fix)
 
 
+def _split_unit(fault: Fault) -> Diagnostic | None:
+    """`1.4 M tok`, whose prefix stands apart, and `8x80GB`, whose count is grown to it."""
+    found, before, behind = fault.found, fault.before, fault.token(1)
+    joined = found.text + behind.text
+    if behind.kind is Kind.WORD and len(found.text) <= 2 and joined.lower() in _BY_LETTERS:
+        meant = _BY_LETTERS[joined.lower()]
+        span = fault.span(found, behind)
+        message = say.UnknownUnit(span, span.text, f"`{before.text} {meant}`: one word")
+        return message.diagnostic(fix=Fix("join them", span, meant))
+    grown = re.fullmatch(r"[xX](\d+)([A-Za-z]+)?", found.text)
+    if grown is None or before.end != found.start:
+        return None
+    symbol = MISTAKEN.get(grown[2], grown[2]) or ""
+    if symbol and known_unit(symbol) is None:
+        return None
+    what = "a quantity" if symbol else "a number"
+    instead = f"{before.text} * {grown[1]} {symbol}".rstrip()
+    return say.TimesQuantity(fault.span(before, found), what, instead).diagnostic()
+
+
+_BY_LETTERS = {name.lower(): name for name in UNITS}
+
+
 def _dotted(fault: Fault) -> Iterator[Token]:
     index = 0
     while fault.token(index).kind is Kind.WORD or fault.token(index).text == ".":
@@ -129,7 +161,8 @@ def _dotted(fault: Fault) -> Iterator[Token]:
 
 def _near_units(unit: str) -> str:
     same_letters = tuple(name for name in UNITS if name.lower() == unit.lower())
-    return " or ".join(f"`{name}`" for name in same_letters or nearest(unit, UNITS))
+    near = [f"`{name}`" for name in same_letters or nearest(unit, UNITS)]
+    return " or ".join([", ".join(near[:-1]), near[-1]] if len(near) > 1 else near)
 
 
 def _wants_operator(fault: Fault) -> bool:

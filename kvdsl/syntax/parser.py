@@ -12,18 +12,21 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvdsl.diagnostics import Diagnostic, Fix, Label
-from kvdsl.source import SourceFile
+from kvdsl.source import SourceFile, Span
 from kvdsl.syntax.builder import Builder
 from kvdsl.syntax.fault import Fault
 from kvdsl.syntax.faults import explain, too_deep
+from kvdsl.syntax.foreign_syntax import HABITS, foreign_language, statements_start
 from kvdsl.syntax.messages import (
     EDITION,
     EmptyFile,
+    ForeignText,
     HiddenCharacter,
     MisplacedEdition,
     MissingEdition,
@@ -64,11 +67,27 @@ def parse(source: SourceFile) -> tuple[Module, tuple[Diagnostic, ...]]:
         if spilt and not faults:
             faults = [_closed_early(source, piece, spilt[-1], comments)]
         problems.extend(fault for fault in faults if fault.span.start not in seen)
-    problems.extend(_check_edition(source, statements))
+    language = "" if _has_edition(statements) else foreign_language(source.text)
+    if language:  # one fault: whatever else would be told of such a text is noise
+        statements = [Broken(None, None, source.span(0, len(source.text)))]
+        problems = [ForeignText(_first_line(source), language).diagnostic()]
+    else:
+        problems = [*_once(problems), *_check_edition(source, statements)]
 
     attached = attach(statements, source.text, 0, len(source.text), comments)
     module = Module(source, attached.statements, file_doc(attached.statements), attached.dangling)
     return module, tuple(sorted(problems, key=lambda problem: problem.sort_key))
+
+
+def _once(problems: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
+    """Habits are told of where they start, with their number."""
+    counts = Counter(problem.headline for problem in problems)
+    for problem in problems:
+        more = counts.pop(problem.headline, 0) - 1
+        if problem.headline not in HABITS or more == 0:
+            yield problem
+        elif more > 0:
+            yield replace(problem, notes=(f"this file holds {more} more",), fix=None)
 
 
 def _spilt(
@@ -143,19 +162,50 @@ def _fault(source: SourceFile, piece: Piece, error: UnexpectedInput) -> Fault:
 
 
 def _broken(source: SourceFile, piece: Piece) -> Broken:
-    """What the piece was, as far as its first words tell."""
-    head = [token for token in piece.tokens[:4] if token.kind is not Kind.NEWLINE]
+    """What the piece was, as far as its first words tell: what it declares stays known, so that
+    those who use it are not told that it is missing."""
+    tokens = [token for token in piece.tokens if token.kind is not Kind.NEWLINE]
 
     def name(token: Token) -> Name:
-        return Name(token.text, source.span(token.start, token.end))
+        start = token.start + token.text.startswith('"')
+        return Name(token.text.strip('"'), source.span(start, start + len(token.text.strip('"'))))
 
+    head = _head(tokens)
     kind = name(head[0]) if head and head[0].kind is Kind.WORD else None
     named: Name | None = None
-    if kind is not None and len(head) > 1 and head[1].kind is Kind.WORD:
-        named = name(head[1]) if head[1].text != "extends" else None
-    elif kind is not None and kind.text == "import" and len(head) > 3 and head[2].text == "as":
-        named = name(head[3])
+    if kind is not None and kind.text == "import":
+        alias = head[3] if len(head) > 3 and head[2].text == "as" else None
+        named = name(alias) if alias is not None and alias.kind is Kind.WORD else None
+    elif kind is not None and len(head) > 2 and head[1].kind in (Kind.WORD, Kind.TEXT):
+        last = head[2] if head[1].kind is Kind.TEXT and head[2].kind is Kind.TEXT else head[1]
+        named = name(last) if last.text != "extends" else None
     return Broken(kind, named, source.span(piece.start, piece.end))
+
+
+def _head(tokens: Sequence[Token]) -> Sequence[Token]:
+    """The first words that look like a head, behind signs that belong to none."""
+    for at in range(min(len(tokens), _FARTHEST_HEAD)):
+        kinds = [token.kind for token in tokens[at : at + 2]]
+        if kinds in ([Kind.WORD, Kind.WORD], [Kind.WORD, Kind.TEXT]):
+            opens = tokens[at + 2 : at + 3] and tokens[at + 2].text in ("{", "extends")
+            if at == 0 or opens:
+                return tokens[at : at + 4]
+    return tokens[:4]
+
+
+_FARTHEST_HEAD = 16
+"""Tokens of a comment in another language's signs that may stand before a head."""
+
+
+def _has_edition(statements: Sequence[Statement]) -> bool:
+    return any(isinstance(each, Edition) for each in statements)
+
+
+def _first_line(source: SourceFile) -> Span:
+    """The first line with a statement, to underline."""
+    start = statements_start(source.text)
+    end = source.text.find("\n", start)
+    return source.span(start, end if end >= 0 else len(source.text))
 
 
 def _check_edition(source: SourceFile, statements: list[Statement]) -> list[Diagnostic]:
@@ -163,7 +213,7 @@ def _check_edition(source: SourceFile, statements: list[Statement]) -> list[Diag
     for place, statement in enumerate(statements):
         if not isinstance(statement, Edition):
             continue
-        if place > 0:
+        if place > 0 and not all(isinstance(each, Broken) for each in statements[:place]):
             first = isinstance(statements[0], Edition)
             advice = "delete this one" if first else "move it to the top of the file"
             problems.append(MisplacedEdition(statement.span, advice).diagnostic())
@@ -183,12 +233,11 @@ def _check_edition(source: SourceFile, statements: list[Statement]) -> list[Diag
 
 def _starts_with_edition(statements: list[Statement]) -> bool:
     """A broken `kvspec` line has its own message."""
-    if not statements:
-        return False
-    first = statements[0]
-    if isinstance(first, Broken):
-        return first.kind is not None and first.kind.text == "kvspec"
-    return isinstance(first, Edition)
+    for first in statements:
+        if isinstance(first, Broken) and (first.kind is None or first.kind.text != "kvspec"):
+            continue
+        return isinstance(first, Edition | Broken)
+    return False
 
 
 def _hidden_characters(source: SourceFile) -> list[Diagnostic]:

@@ -6,9 +6,12 @@ other faults, and the order in which they are tried (faults).
 
 from __future__ import annotations
 
+import unicodedata
+
 from kvdsl.diagnostics import Diagnostic, Fix
 from kvdsl.syntax import messages as say
-from kvdsl.syntax.fault import Fault
+from kvdsl.syntax.expected import OPENING_WORDS
+from kvdsl.syntax.fault import Fault, rest_of_statement
 from kvdsl.syntax.outline import Kind
 from kvdsl.units import MISTAKEN
 
@@ -36,6 +39,15 @@ _SIGNS = {
 }
 """What word processors and other languages write, and what it is here."""
 
+_ADVICE = {
+    "^": "there is no power: multiply, as in `2 * 2 * 2`",
+    "$": "money is a quantity, as in `2 USD/h`; nothing is put in from outside a spec",
+    "`": "names and values stand without it",
+    "\u221e": "leave out what has no bound, or write a figure",
+    "@": "a unit or name has no such sign",
+    "~": "what is near is written `within 5 % of`",
+}
+
 
 def strange_character(fault: Fault) -> Diagnostic | None:
     found, text = fault.found, fault.found.text
@@ -62,23 +74,53 @@ def strange_character(fault: Fault) -> Diagnostic | None:
         meant = MISTAKEN[unit]
         unknown = say.UnknownUnit(span_of_unit, unit, f"`{meant}`")
         return unknown.diagnostic(fix=Fix(f"write {meant}", span_of_unit, meant))
+    return _character(fault)
+
+
+def _character(fault: Fault) -> Diagnostic:
+    """A character by itself: named where it may look like another."""
+    text, span, behind = fault.found.text, fault.span(fault.found), fault.token(1)
+    number = behind.kind is Kind.NUMBER and behind.start == fault.found.end
+    if text == "'" and number and fault.before.end == fault.found.start:
+        problem = "digits are grouped with `_`, not with `'`"
+        digits = fault.span(fault.before, behind)
+        instead = f"{fault.before.text}_{behind.text}"
+        return say.BadNumber(digits, problem, instead).diagnostic(fix=Fix("write `_`", span, "_"))
     character = f"`{text}`" if text.isprintable() else f"the character U+{ord(text[0]):04X}"
-    advice = ""
-    if text.isalpha():
+    if text == "`":
+        character = "a back quote"
+    advice, plain = _ADVICE.get(text, ""), unicodedata.normalize("NFKC", text)
+    if text == "$" and number:
+        advice = f"money is a quantity: write `{behind.text} USD`"
+    instead = _SIGNS.get(text, "") or (plain if plain.isascii() and plain != text else "")
+    if text.isalpha() and not text.isascii():
+        character = f"{character} ({unicodedata.name(text, 'a letter').lower()})"
         advice = "names have the letters A to Z, digits and `_`"
-    return say.StrangeCharacter(span, character, _SIGNS.get(text, ""), advice).diagnostic()
+    return say.StrangeCharacter(span, character, instead, advice).diagnostic()
 
 
 def _colon(fault: Fault) -> Diagnostic:
     span = fault.span(fault.found)
+    first = fault.statement[0].text
     head = fault.text(fault.statement[0], fault.before)
+    if first in (*OPENING_WORDS, "kvspec", "import") and first != "let":
+        problem = f"`{first}` opens a statement without `:`"
+        instead = head + (" because" if first == "allow" and len(fault.statement) > 1 else "")
+        return say.WrongSign(span, problem, f"{instead} …").diagnostic()
     if fault.token(1).text == "{":
         problem = "a block opens with its `{`, without `:`"
         fix = Fix("delete the `:`", span, "")
         return say.WrongSign(span, problem, f"{head} {{").diagnostic(fix=fix)
-    problem = "an attribute gets its value with `=`, not `:`"
+    sign = ":"
+    if fault.token(1).text == "=" and fault.token(1).start == fault.found.end:
+        sign, span = ":=", fault.span(fault.found, fault.token(1))
+    problem = f"an attribute gets its value with `=`, not `{sign}`"
+    value = rest_of_statement(fault.source, span.end)
+    if not value and fault.opened:
+        instead = f"{head} {{ … }}"
+        return say.WrongSign(span, "a block stands between `{` and `}`", instead).diagnostic()
     fix = Fix("write `=`", span, " =")
-    return say.WrongSign(span, problem, f"{head} =").diagnostic(fix=fix)
+    return say.WrongSign(span, problem, f"{head} = {value or '…'}").diagnostic(fix=fix)
 
 
 def unclosed_text(fault: Fault) -> Diagnostic | None:

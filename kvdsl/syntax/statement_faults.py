@@ -17,6 +17,16 @@ from kvdsl.syntax.outline import Kind, Token
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=", "within")
 
 
+_CLAUSES = {
+    **dict.fromkeys(("if", "where", "unless", "whenever"), "when"),
+    **dict.fromkeys(("since", "reason", "why"), "because"),
+    **dict.fromkeys(("named", "called"), "as"),
+    **dict.fromkeys(("around", "about", "near"), "within"),
+    "expires": "until",
+}
+"""Words that limit, explain or name elsewhere, and the clause that does so here."""
+
+
 def chained_comparison(fault: Fault) -> Diagnostic | None:
     found = fault.found
     if found.text not in COMPARISONS or "AND" not in fault.accepted:
@@ -121,6 +131,11 @@ def swallowed_line(fault: Fault) -> Diagnostic | None:
 def _advice(fault: Fault) -> str:
     if fault.before.text == "=":
         return "a value starts on the line of its `=`"
+    first, said = fault.statement[0].text, fault.text(fault.statement[0], fault.before)
+    if first == "allow" and len(fault.statement) == 2:
+        return f'say why: `{said} because "…"`'
+    if len(fault.statement) == 1 and first in WRITTEN:
+        return WRITTEN[first]
     return lone_count(fault)
 
 
@@ -131,7 +146,8 @@ def two_statements(fault: Fault) -> Diagnostic | None:
     if found.kind not in (Kind.WORD, Kind.NUMBER):
         return None
     starts = fault.token(1).text in ("=", "{")
-    if not starts and ("COMMA" in fault.accepted or near_clause(fault)):
+    known = near_clause(fault) or found.text == "between"
+    if not starts and ("COMMA" in fault.accepted or known):
         return None  # rather a comma that is missing, or a word misspelt
     span = fault.span(found)
     gap = fault.source.span(fault.before.end, found.start)
@@ -143,5 +159,8 @@ def near_clause(fault: Fault) -> str:
     """A clause or operator that the word at fault looks like and that could stand there."""
     if fault.found.kind is not Kind.WORD or fault.token(1).text in ("=", "{"):
         return ""
+    meant = _CLAUSES.get(fault.found.text, "")
+    if meant and CLAUSE_WORDS[meant] in fault.accepted:
+        return meant
     known = [word for word, terminal in CLAUSE_WORDS.items() if terminal in fault.accepted]
     return next(iter(nearest(fault.found.text, known, 1)), "")
