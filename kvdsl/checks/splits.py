@@ -20,6 +20,9 @@ WIDEST = 1_024
 TRIED = 2
 """Widths of TP that are estimated, the widest ones: narrower ones leave less room for the cache."""
 
+TOLD = 3
+"""Layouts that a finding lists, those with the most room."""
+
 SHOWS = ("kv.tokens", "kv.sequences", "decode.tpot")
 
 
@@ -52,8 +55,8 @@ class Splits:
     @property
     def text(self) -> str:
         """What each way holds: `1,024 tok as tp = 2; pp = 3`."""
-        ways = (f"{shown(_tokens(one))} as `{one.text}`" for one in self.found)
-        return ", ".join(ways)
+        ways = (f"{shown(_tokens(one))} as `{one.text}`" for one in self.found[:TOLD])
+        return "; ".join(ways)
 
 
 def _tokens(made: Suggestion) -> Quantity:
@@ -67,8 +70,11 @@ def splits(study: Study, among: tuple[int, ...]) -> Splits:
     devices = study.subject.degrees.devices
     whole = [tp for tp in among if devices % tp == 0 and tp != devices][-TRIED:]
     made = [_made(study, d) for tp in whole for d in _filled(study, tp, devices // tp)]
-    found = [one for one in made if one is not None]
-    return Splits(tuple(sorted(found, key=_rank)))
+    found: dict[tuple[int, int, int], Suggestion] = {}
+    for one in sorted((one for one in made if one is not None), key=_rank):
+        d = one.estimate.subject.degrees
+        found.setdefault((d.size, d.pp, d.replicas), one)
+    return Splits(tuple(found.values()))
 
 
 def _rank(made: Suggestion) -> tuple[float, int]:
