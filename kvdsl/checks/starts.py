@@ -13,26 +13,38 @@ from kvdsl.costs import cache, pages
 from kvdsl.costs.memory import Ledger, fullest, overheads
 from kvdsl.diagnostics import Severity
 from kvdsl.rules import Rule, rule
-from kvdsl.units import BYTES, BYTES_PER_TOKEN, TOKENS, Quantity, shown, tidy
+from kvdsl.units import BYTES, BYTES_PER_TOKEN, REQUESTS, TOKENS, Quantity, shown, tidy
 
 # --- the longest request ------------------------------------------------------------------------
 
 
-def _fits(study: Study, book: Ledger, length: int, *, whole_model: bool) -> bool:
-    """Whether one request of so many tokens finds room on a rank."""
+def _requests(study: Study, book: Ledger, length: int, *, whole_model: bool = False) -> int:
+    """Requests of so many tokens that a rank has room for."""
     placed, subject = study.placed, study.subject
     stage = placed.stages[book.rank.stage]
     pool = pages.pool(subject, stage)
     room = max(Fraction(0), Fraction(book.room.value))
     if pool is None or not pool.page:
         size = subject.engine.block if subject.engine else 1
-        return cache.request_on_rank(stage, length, size) <= room
+        taken = Fraction(cache.request_on_rank(stage, length, size))
+        return int(room // taken) if taken else WITHOUT_CACHE
     lost = subject.engine.lost_blocks if subject.engine else 0
     page = pool.page
     if whole_model:
         every = (pages.pool(subject, other) for other in placed.stages)
         page = sum((p.page for p in every if p is not None), start=Fraction(0))
-    return pool.blocks(length) <= room // page - lost
+    blocks = pool.blocks(length)
+    return int((room // page - lost) // blocks) if blocks else WITHOUT_CACHE
+
+
+WITHOUT_CACHE = 1
+"""A request that takes no cache on a rank: it fits."""
+
+
+def _at_once(study: Study, length: int) -> Quantity:
+    """Requests of so many tokens that fit at once, over all ranks and replicas that hold any."""
+    each = min(_requests(study, book, length) for book in study.costs.ledgers)
+    return Quantity(each * study.subject.degrees.holders, REQUESTS)
 
 
 def _longest_that_fits(study: Study, most: int, *, whole_model: bool) -> int:
@@ -41,7 +53,7 @@ def _longest_that_fits(study: Study, most: int, *, whole_model: bool) -> int:
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
-        if all(_fits(study, book, middle, whole_model=whole_model) for book in books):
+        if all(_requests(study, book, middle, whole_model=whole_model) for book in books):
             low = middle
         else:
             high = middle - 1
@@ -56,7 +68,11 @@ def _longest_that_fits(study: Study, most: int, *, whole_model: bool) -> int:
     "one request of {longest}, {whose}, finds no room: {most} fit at the most",
     also=(Severity.ERROR,),
     label="{room} for the cache on the fullest device",
-    notes=("{engine_note}", "{all_layers}"),
+    notes=(
+        "of that length {full} fit at once, of half of it {half}",
+        "{engine_note}",
+        "{all_layers}",
+    ),
     helps=("{fix}",),
 )
 def longest_request_without_room(study: Study) -> Iterator[Fact]:
@@ -65,7 +81,8 @@ def longest_request_without_room(study: Study) -> Iterator[Fact]:
     What it checks
         A request of `limits { context = … }` fits into the cache of every rank. An engine whose
         `longest` is `refuse` takes the model's `max_context` where no limit is given, and refuses
-        to start: an error. With `longest_over = model` it counts all layers in every stage.
+        to start: an error. With `longest_over = model` it counts all layers in every stage. The
+        finding shows the longest that fits and how many of that length fit at once.
 
     Why it matters
         A request that nothing has room for can never be served, and the engine stops at the start.
@@ -112,6 +129,8 @@ def longest_request_without_room(study: Study) -> Iterator[Fact]:
             "longest": Quantity(longest, TOKENS),
             "whose": "the limit" if said else f"the longest of {subject.model.title}",
             "most": Quantity(most, TOKENS),
+            "full": _at_once(study, most) if most else "",
+            "half": _at_once(study, max(1, most // 2)),
             "room": fullest(found.ledgers).room.quantity,
             "engine_note": note,
             "all_layers": layers,
@@ -278,7 +297,9 @@ SAME_SHARE = Fraction(1, 1000)
     "{share} is of {what} under {engine}; as a share of the whole memory this budget is {total}",
     label="of the {memory} of a device",
     notes=(POLICY_NOTE, "the same {share} of the whole memory would leave the cache {other}, not "
-           "{room}"),
+           "{room}",
+           "that room as a share: {total} of the memory, {free} of what is free before loading, "
+           "{rest} of what weights and overheads leave"),
 )  # fmt: skip
 def share_of_another_memory(study: Study) -> Iterator[Fact]:
     """A utilization means what its engine takes it of.
@@ -287,8 +308,11 @@ def share_of_another_memory(study: Study) -> Iterator[Fact]:
         A written utilization under an engine whose `budget_of` is `free` or `rest`.
 
     Why it matters
-        90 % of the whole memory, of what is free before loading and of what weights leave are
-        three budgets. A figure that is carried from one engine to another changes its meaning.
+        90 % of the whole memory (vLLM's `gpu-memory-utilization`), of what is free before loading
+        (SGLang's `mem-fraction-static`) and of what weights leave (TensorRT-LLM's
+        `free_gpu_memory_fraction`, LMDeploy's `cache-max-entry-count`) are three budgets. A figure
+        that is carried from one engine to another changes its meaning; the finding says what it
+        would be under each.
 
     Example
         deployment served {
@@ -313,7 +337,8 @@ def share_of_another_memory(study: Study) -> Iterator[Fact]:
         return
     book = fullest(found.ledgers)
     memory, room = Fraction(book.memory.value), Fraction(book.room.value)
-    rest = Fraction(book.reserve.value) + Fraction(book.weights.value)
+    reserve, held = Fraction(book.reserve.value), Fraction(book.weights.value)
+    rest = reserve + held
     if abs((room + rest) / memory - Fraction(share)) < SAME_SHARE:
         return
     origin = study.subject.budget.origin("utilization")
@@ -325,11 +350,17 @@ def share_of_another_memory(study: Study) -> Iterator[Fact]:
             "what": "what is free before loading" if engine.budget_of == "free"
             else "what weights and overheads leave",
             "total": f"{float((room + rest) / memory):.1%}",
+            "free": f"{float((room + held) / (memory - reserve)):.1%}",
+            "rest": f"{float(room / (memory - rest)):.1%}",
             "memory": book.memory.quantity,
             "other": Quantity(tidy(Fraction(share) * memory - rest), BYTES),
             "room": book.room.quantity,
         },
-        (("as a share of the whole", Quantity((room + rest) / memory)),),
+        (
+            ("as a share of the whole", Quantity((room + rest) / memory)),
+            ("of what is free before loading", Quantity((room + held) / (memory - reserve))),
+            ("of what weights leave", Quantity(room / (memory - rest))),
+        ),
     )  # fmt: skip
 
 
