@@ -226,7 +226,10 @@ def study_of(text: str) -> Study:
     return Study(made, found.placement, found)
 
 
-WHERE = {("KV142", "KV201"): ("replicas = 8", "replicas = 4")}
+WHERE = {
+    ("KV102", "KV221"): ("layout ", "engine = engines.vllm_0_33; layout "),
+    ("KV142", "KV201"): ("replicas = 8", "replicas = 4"),
+}
 """Where a rule's example does not show that another is silenced: the change that does."""
 
 

@@ -5,53 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from math import prod
 
 from kvdsl.checks.refusals import POLICY_NOTE, policy, policy_label
+from kvdsl.checks.splits import Splits, splits, widths
 from kvdsl.checks.study import CACHE_VALUES, Fact, Study, Suggestion
-from kvdsl.costs.weights import format_of
+from kvdsl.costs.weights import format_of, tensor_bytes
 from kvdsl.diagnostics import Severity
 from kvdsl.placement.degrees import ExpertAxes
 from kvdsl.placement.shares import Shard
-from kvdsl.placement.subject import Subject
+from kvdsl.placement.tensor import Tensor
+from kvdsl.placement.weight_blocks import CutBlock, cut_block
 from kvdsl.rules import Rule, rule
-from kvdsl.spec.formats import Format
-from kvdsl.units import Quantity, grouped, tidy
-
-UNQUANTIZED = ("embedding", "head", "norms", "router", "tower")
-"""Modules that engines keep in 16 bits whatever the checkpoint's scheme: their blocks cut nothing.
-Source: ignored layers of published FP8 and 4-bit checkpoints."""
-
-
-def _block(form: Format) -> tuple[int, int] | None:
-    """Rows and columns of a block with a scale of its own."""
-    inner = form.of or form
-    if inner.block is None or inner.scale is None:
-        return None
-    return (1, inner.block[0]) if len(inner.block) == 1 else (inner.block[0], inner.block[1])
-
-
-def _cut_block(subject: Subject, shard: Shard) -> tuple[int, int, int, str] | None:
-    """(width, ways, block, format) where a rank's part of a tensor ends inside a block."""
-    tensor = shard.tensor
-    if tensor.module in UNQUANTIZED or tensor.made or tensor.rows == 1:
-        return None
-    if tensor.cut in ("norm", "indexer"):  # small tables and whole matrices
-        return None
-    form = format_of(subject, tensor)
-    block = _block(form)
-    cuts = [c for c in shard.cuts if c.dimension != "experts" or c.axis == "experts.tp"]
-    ways = prod(c.size for c in cuts if c.axis != "experts.ep")
-    if block is None or ways == 1:
-        return None
-    size, step = (
-        (tensor.columns, block[1]) if tensor.along == "columns" else (tensor.rows, block[0])
-    )
-    if step == 1:
-        return None
-    part = Fraction(size) * prod((c.held for c in cuts if c.axis != "experts.ep"),
-                                 start=Fraction(1))  # fmt: skip
-    return (size, ways, step, form.title) if part % step else None
+from kvdsl.units import BYTES, Quantity, grouped, shown, tidy
 
 
 @rule(
@@ -64,7 +29,8 @@ def _cut_block(subject: Subject, shard: Shard) -> tuple[int, int, int, str] | No
     also=(Severity.ERROR, Severity.INFO),
     label="cut {ways:ways}",
     notes=("{each} is no multiple of {block}, and a block's scale stands for all of it",
-           "{engine_note}"),
+           "each rank keeps {padded} of them: {more} on a GPU in all, and it is counted",
+           "{engine_note}", "the same {devices:devices}: {splits}"),
     helps=("{fix}",),
 )  # fmt: skip
 def cut_weight_blocks(study: Study) -> Iterator[Fact]:
@@ -73,8 +39,8 @@ def cut_weight_blocks(study: Study) -> Iterator[Fact]:
     What it checks
         Each matrix that a layout cuts, in a format with a scale for each block: the rank's rows
         or columns are a multiple of the block. Experts, shared experts, dense layers and
-        attention each. An error where the engine's `partial_block` is `refuse`, information
-        without an engine.
+        attention each. An error where the engine's `partial_block` is `refuse`; with `pad` the
+        parts are filled up to whole blocks and stored so; information without an engine.
 
     Why it matters
         Engines stop at the first cut block, or pad it: then the padding has to be stored.
@@ -112,35 +78,83 @@ def cut_weight_blocks(study: Study) -> Iterator[Fact]:
     severity = Severity.INFO
     if engine is not None:
         severity = Severity.ERROR if engine.partial_block == "refuse" else Severity.WARNING
+    others: Splits | None = None
     for stage in study.placed.stages:
-        for shard in stage.shards:
-            key = (shard.tensor.module, shard.tensor.part)
-            found = _cut_block(subject, shard) if key not in told else None
+        for share in stage.shards:
+            key = (share.tensor.module, share.tensor.part)
+            found = _cut(study, share) if key not in told else None
             if found is None:
                 continue
             told.add(key)
-            size, ways, block, title = found
-            note = ""
-            if engine is not None:
-                note = POLICY_NOTE.format_map(policy(engine, "partial_block"))
-            yield Fact(
-                subject.place("layout"),
-                {
-                    "block": block,
-                    "format": title,
-                    "part": shard.tensor.part or shard.tensor.module,
-                    "size": size,
-                    "what": _what(shard),
-                    "ways": ways,
-                    "each": grouped(tidy(Fraction(size, ways))),
-                    "engine_note": note,
-                    "fix": _smaller(size, ways, block),
-                },
-                (("width", Quantity(size)), ("block", Quantity(block))),
-                _whole_experts(study) if shard.tensor.module == "routed_experts" else None,
-                policy_label(engine, "partial_block") if engine else (),
-                severity,
-            )
+            if others is None:
+                others = Splits(()) if study.closed else splits(study, widths(study))
+            yield _fact(study, share, found, others, severity)
+
+
+def _cut(study: Study, share: Shard) -> CutBlock | None:
+    """Of the tensor as the checkpoint has it, where the engine has padded it."""
+    tensor = share.tensor
+    own = next((t for t in study.placed.tensors if _same(t, tensor)), tensor)
+    return cut_block(replace(share, tensor=own), format_of(study.subject, own))
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    return (one.module, one.part, one.name, one.depths, one.draft) == (
+        other.module,
+        other.part,
+        other.name,
+        other.depths,
+        other.draft,
+    )
+
+
+def _fact(study: Study, share: Shard, found: CutBlock, others: Splits, severity: Severity) -> Fact:
+    subject, module = study.subject, share.tensor.module
+    engine = subject.engine
+    note, more = "", ""
+    if engine is not None:
+        note = POLICY_NOTE.format_map(policy(engine, "partial_block"))
+    if severity is Severity.WARNING:
+        more = shown(_padding(study, module))
+    whole = _whole_experts(study) if module == "routed_experts" else None
+    return Fact(
+        subject.place("layout"),
+        {
+            "block": found.step,
+            "format": found.form.title,
+            "part": share.tensor.part or module,
+            "size": found.size,
+            "what": _what(share),
+            "ways": found.ways,
+            "each": grouped(tidy(found.each)),
+            "padded": found.padded if more else "",
+            "more": more,
+            "engine_note": note,
+            "devices": subject.degrees.devices,
+            "splits": others.text,
+            "fix": _smaller(found.size, found.ways, found.step),
+        },
+        (("width", Quantity(found.size)), ("block", Quantity(found.step))),
+        whole or others.best,
+        policy_label(engine, "partial_block") if engine else (),
+        severity,
+    )
+
+
+def _padding(study: Study, module: str) -> Quantity:
+    """Bytes that whole blocks add to a module on a rank, at the most."""
+    most = Fraction(0)
+    for stage in study.placed.stages:
+        more = Fraction(0)
+        for share in stage.shards:
+            found = _cut(study, share) if share.tensor.module == module else None
+            if found is not None:
+                kept = (
+                    Fraction(tensor_bytes(study.subject, share.tensor, share.depths)) * share.held
+                )
+                more += kept * (1 - found.each / found.padded)
+        most = max(most, more)
+    return Quantity(tidy(most), BYTES)
 
 
 def _what(shard: Shard) -> str:

@@ -25,8 +25,9 @@ def wrong_claim() -> Iterator[Fact]:
 
     What it checks
         A `require` with `==` or `within` holds. If not, known wrong derivations are tried: the
-        capacity floored once over all ranks, the latent without its rope key, GiB read for GB,
-        the cache divided by TP past its heads, and the figures of the compared layouts.
+        capacity floored once over all ranks, the ranks of a replica added up, the latent without
+        its rope key, GiB read for GB, the cache divided by TP past its heads, and the figures of
+        the compared layouts.
 
     Why it matters
         A wrong figure that has a name is understood at once.

@@ -21,7 +21,11 @@ from kvdsl.units import BYTES, BYTES_PER_TOKEN, TOKENS, Quantity, tidy
     "the draft {draft} takes {weights} of weights and {token} of cache on a GPU, and neither is "
     "in this plan",
     label="a second model in the same memory",
-    notes=("with it the cache holds {after}, not {before}",),
+    notes=(
+        "weights: {weights} on a GPU of the last stage",
+        "cache: {token}, {share} of the model's own; with it the cache holds {after}, not {before}",
+        "graphs: {graphs}",
+    ),
     helps=("add {weights} to `reserve`, and count on {after}; graphs of the draft come on top",),
 )
 def draft_beside_model(study: Study) -> Iterator[Fact]:
@@ -70,6 +74,89 @@ def draft_beside_model(study: Study) -> Iterator[Fact]:
             "token": Quantity(tidy(token), BYTES_PER_TOKEN),
             "before": study.costs.values["kv.tokens"].quantity,
             "after": Quantity(_left(study, weights, token), TOKENS),
+            "share": _share(token, study),
+            "graphs": GRAPHS,
+        },
+        (
+            ("weights of the draft", Quantity(tidy(weights), BYTES)),
+            ("cache of the draft", Quantity(tidy(token), BYTES_PER_TOKEN)),
+        ),
+    )
+
+
+GRAPHS = (
+    "captured for the draft's steps too; no formula gives them, the start-up log does "
+    "(`overhead { graphs }`)"
+)
+
+
+def _share(token: Fraction, study: Study) -> str:
+    """A draft's bytes a token, of those of the model on the same GPU."""
+    own = Fraction(study.costs.values["kv.bytes_per_token_per_gpu"].value)
+    return f"{float(token / own):.1%}" if own else "all"
+
+
+@rule(
+    "KV241",
+    "draft-layers",
+    Severity.INFO,
+    "costs",
+    "the draft of {layers:layers} takes {weights} of weights and {token} of cache on a GPU: the "
+    "cache holds {after}, {before} without it",
+    label="drafts by the model's own layers",
+    notes=(
+        "weights: {weights} on a GPU of the last stage, counted",
+        "cache: {token}, {share} of the model's own, counted",
+        "graphs: {graphs}",
+    ),
+)
+def draft_layers(study: Study) -> Iterator[Fact]:
+    """A model's own draft layers take weights, cache and graphs.
+
+    What it checks
+        `draft { method = mtp }` in a model that declares draft layers: the same plan without them.
+
+    Why it matters
+        They are loaded, cached and captured like any other layer. A log of GLM 5.1 with one draft
+        layer has 1.3 % more bytes a token, 0.95 GiB more weights and 1.2 GiB more graphs.
+
+    Example
+        deployment served {
+          model    = models.deepseek_v3
+          weights  = formats.bf16
+          kv       = formats.bf16
+          on       = racks.gb200_nvl72.devices[0..15]
+          layout   { attention { dp = 16 }; experts { ep = 16 } }
+          budget   { reserve = 3 GB }
+          workload { context = 8 ktok; concurrency = 512 req }
+          draft    { method = mtp; layers = 1; tokens = 3 }
+          allow KV121 because "the layout is what is planned"
+        }
+
+    Instead
+        Nothing: this is information. The three are apart, so that a log can be laid beside them.
+    """
+    draft, found = study.subject.pool.draft, study.costs
+    if draft is None or draft.method != "mtp" or not study.subject.model.mtp or not found.fits:
+        return
+    pool = study.subject.pool.model_copy(update={"draft": None})
+    other = study.room_of(replace(study.subject, pool=pool))
+    last = max(book.rank.stage for book in found.ledgers)
+    own, bare = (
+        next(book for book in each.ledgers if book.rank.stage == last) for each in (found, other)
+    )
+    weights = Fraction(own.weights.value) - Fraction(bare.weights.value)
+    token = Fraction(own.token.value) - Fraction(bare.token.value)
+    yield Fact(
+        draft.at or study.subject.place("deployment"),
+        {
+            "layers": sum(part.layers for part in study.placed.parts if part.draft),
+            "weights": Quantity(tidy(weights), BYTES),
+            "token": Quantity(tidy(token), BYTES_PER_TOKEN),
+            "share": f"{float(token / Fraction(bare.token.value)):.1%}" if bare.token.value else "",
+            "graphs": GRAPHS,
+            "before": other.values["kv.tokens"].quantity,
+            "after": found.values["kv.tokens"].quantity,
         },
         (
             ("weights of the draft", Quantity(tidy(weights), BYTES)),
@@ -103,4 +190,4 @@ def _left(study: Study, weights: Fraction, token: Fraction) -> int:
     return min(each) * study.subject.degrees.holders
 
 
-RULES: tuple[Rule, ...] = (draft_beside_model,)
+RULES: tuple[Rule, ...] = (draft_beside_model, draft_layers)

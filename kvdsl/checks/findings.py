@@ -28,6 +28,7 @@ from kvdsl.checks import (
     latent,
     load,
     policies,
+    readings,
     refusals,
     room,
     sequence,
@@ -69,6 +70,7 @@ RULES: tuple[Rule, ...] = tuple(
             *refusals.RULES,
             *blocks.RULES,
             *starts.RULES,
+            *readings.RULES,
             *policies.RULES,
         ),
         key=lambda r: r.code,
@@ -99,7 +101,7 @@ class Examined:
 
 def examine(subject: Subject) -> Examined:
     """All findings of a subject."""
-    study = Study(subject)
+    study = Study(subject, judge=Errors())
     fired = _run("subject", study)
     if _failed(fired):
         return Examined(_settled(fired), None, None)
@@ -109,7 +111,7 @@ def examine(subject: Subject) -> Examined:
     if _failed(fired):
         return Examined(_settled(fired), placement, None)
     found = estimate(subject, placement)
-    study = replace(study, estimated=found)
+    study = replace(study, estimated=found, judge=Errors(errors(found)))
     fired += _run("costs", study)
     return Examined(_settled(fired), placement, found)
 
@@ -128,13 +130,45 @@ def examine_service(made: Service) -> tuple[Fired, ...]:
 def placed(subject: Subject) -> tuple[tuple[Fired, ...], Placement | None]:
     """What forbids a placement, and the placement where nothing does: `examine` without costs, and
     without findings that only advise."""
-    study = Study(subject)
-    fired = _run("subject", study, STOPS)
-    if _failed(fired):
-        return _settled(fired), None
-    placement = build(subject)
-    fired += _run("placement", replace(study, placement=placement), STOPS)
-    return _settled(fired), None if _failed(fired) else placement
+    fired, placement = _forbidden(Study(subject, judge=Errors()))
+    return _settled(fired), placement
+
+
+def _forbidden(study: Study) -> tuple[list[Fired], Placement | None]:
+    fired = _errors("subject", study)
+    if fired:
+        return fired, None
+    placement = build(study.subject)
+    fired = _errors("placement", replace(study, placement=placement))
+    return fired, None if fired else placement
+
+
+def _errors(stage: str, study: Study) -> list[Fired]:
+    found = _run(stage, study, STOPS)
+    return [fired for fired in found if fired.severity is Severity.ERROR]
+
+
+def errors(found: Estimate) -> tuple[Fired, ...]:
+    """The errors of an estimated layout, without what they suggest."""
+    study = Study(found.subject, found.placement, found, closed=True)
+    fired = [each for stage in ("subject", "placement", "costs") for each in _errors(stage, study)]
+    return _settled(fired)
+
+
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Judges what a finding would suggest, by the rules themselves: a layout with an error is no
+    advice, but for one that the plan has anyway. `own` are the plan's."""
+
+    own: tuple[Fired, ...] = ()
+
+    def place(self, subject: Subject) -> Placement | None:
+        return _forbidden(Study(subject, closed=True))[1]
+
+    def accepts(self, found: Estimate) -> bool:
+        study = Study(found.subject, found.placement, found, closed=True)
+        own = {fired.rule.code for fired in self.own}
+        return all(fired.rule.code in own for fired in _settled(_errors("costs", study)))
 
 
 def _run(stage: str, study: Study, rules: Sequence[Rule] = RULES) -> list[Fired]:
@@ -146,8 +180,8 @@ def _run(stage: str, study: Study, rules: Sequence[Rule] = RULES) -> list[Fired]
     ]
 
 
-STOPS = tuple(rule for rule in RULES if rule.severity is Severity.ERROR)
-"""Rules whose findings are errors."""
+STOPS = tuple(rule for rule in RULES if Severity.ERROR in rule.severities)
+"""Rules whose findings can be errors."""
 
 
 def _declared(study: Study, fact: Fact) -> Fact:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from kvdsl.checks.refusals import POLICY_NOTE, policy
+from kvdsl.checks.splits import Splits, listed, splits, widths
 from kvdsl.checks.study import (
     CACHE_VALUES,
     Fact,
@@ -14,35 +16,10 @@ from kvdsl.checks.study import (
     softmax_parts,
 )
 from kvdsl.diagnostics import Severity
-from kvdsl.placement.degrees import uniform
+from kvdsl.placement.degrees import ExpertAxes, uniform
 from kvdsl.rules import Rule, rule
-from kvdsl.spec.model import Gqa, Softmax
-from kvdsl.units import BYTES_PER_TOKEN, TIME, Quantity
-
-
-def _divisors(number: int) -> list[int]:
-    return [d for d in range(1, min(number, 4096) + 1) if number % d == 0]
-
-
-def _near(number: int, around: int) -> str:
-    """Divisors of `number` next to `around`, as a list for people."""
-    found = _divisors(number)
-    below = [d for d in found if d < around][-2:]
-    above = [d for d in found if d > around][:2]
-    return ", ".join(map(str, (*below, *above)))
-
-
-def _legal(study: Study, part: Softmax, around: int) -> str:
-    """TP next to `around` that divide the query heads and the KV heads, on as many devices."""
-    kv = part.kv_heads if isinstance(part, Gqa) else part.query_heads
-    rest = study.subject.degrees.devices // study.subject.degrees.attention.tp
-    found = [
-        d
-        for d in _divisors(part.query_heads)
-        if (kv % d == 0 or d % kv == 0) and d * rest <= study.subject.topology.devices
-    ]
-    below, above = [d for d in found if d < around][-2:], [d for d in found if d > around][:2]
-    return " or ".join(map(str, (*below, *above))) or "1"
+from kvdsl.spec.model import Gqa, Moe
+from kvdsl.units import BYTES_PER_TOKEN, TIME, Quantity, shown
 
 
 @rule(
@@ -52,15 +29,20 @@ def _legal(study: Study, part: Softmax, around: int) -> str:
     "subject",
     "{heads:query heads} cannot be split over TP={tp}",
     label="attention is cut {tp:ways}",
-    notes=("{heads} / {tp} is not whole, and a head cannot be cut",),
-    helps=("TP of {legal} divides the heads of `{part}`",),
-    silences=("KV103",),
+    notes=(
+        "{heads} / {tp} is not whole, and a head cannot be cut",
+        "the same {devices:devices}: {splits}",
+    ),
+    helps=("TP of {legal} divides {all}",),
+    silences=("KV103", "KV221"),
 )
 def uneven_query_heads(study: Study) -> Iterator[Fact]:
     """Query heads divide over the tensor-parallel ranks.
 
     What it checks
-        The attention TP of the layout divides the query heads of every attention part.
+        The attention TP of the layout divides the query heads of every attention part. The help
+        lists TP that divide everything: KV heads, and with an engine also feed-forward, vocabulary
+        and weight blocks. Each of them is tried with the other devices as stages and as replicas.
 
     Why it matters
         A rank owns whole query heads. Every engine refuses to start where they do not divide.
@@ -83,18 +65,31 @@ def uneven_query_heads(study: Study) -> Iterator[Fact]:
         deployment better extends served { layout = { tp = 4; replicas = 2 } }
     """
     tp = study.subject.degrees.attention.tp
-    for name, part in softmax_parts(study):
-        if part.query_heads % tp:
-            yield Fact(
-                study.subject.place("layout"),
-                {
-                    "heads": part.query_heads,
-                    "tp": tp,
-                    "part": name,
-                    "legal": _legal(study, part, tp),
-                },
-                (("query heads", Quantity(part.query_heads)), ("TP", Quantity(tp))),
-            )
+    uneven = [part.query_heads for _, part in softmax_parts(study) if part.query_heads % tp]
+    if not uneven:
+        return
+    legal = () if study.closed else widths(study)
+    ways = splits(study, legal)
+    for heads in dict.fromkeys(uneven):
+        yield _undivided(study, heads, legal, ways)
+
+
+def _undivided(study: Study, heads: int, legal: tuple[int, ...], ways: Splits) -> Fact:
+    """Heads that TP does not divide, query or KV heads, and what would."""
+    tp, engine = study.subject.degrees.attention.tp, study.subject.engine
+    return Fact(
+        study.subject.place("layout"),
+        {
+            "heads": heads,
+            "tp": tp,
+            "devices": study.subject.degrees.devices,
+            "splits": ways.text,
+            "legal": listed(legal),
+            "all": "heads" if engine is None else "heads, feed-forward and vocabulary",
+        },
+        (("heads", Quantity(heads)), ("TP", Quantity(tp))),
+        ways.best,
+    )
 
 
 @rule(
@@ -104,10 +99,11 @@ def uneven_query_heads(study: Study) -> Iterator[Fact]:
     "subject",
     "{heads:KV heads} and TP={tp} do not divide one another",
     label="attention is cut {tp:ways}",
-    notes=("neither {heads} / {tp} nor {tp} / {heads} is whole: some ranks would hold more",),
-    helps=(
-        "TP of {legal} divides the KV heads of `{part}`; beyond that take a multiple of {heads}",
+    notes=(
+        "neither {heads} / {tp} nor {tp} / {heads} is whole: some ranks would hold more",
+        "the same {devices:devices}: {splits}",
     ),
+    helps=("TP of {legal} divides {all}",),
 )
 def uneven_kv_heads(study: Study) -> Iterator[Fact]:
     """KV heads divide over the ranks, or the ranks over the KV heads.
@@ -142,14 +138,14 @@ def uneven_kv_heads(study: Study) -> Iterator[Fact]:
         deployment better extends served { layout = { tp = 2; replicas = 4 } }
     """
     tp = study.subject.degrees.attention.tp
-    for name, part in softmax_parts(study):
-        if isinstance(part, Gqa) and part.kv_heads % tp and tp % part.kv_heads:
-            heads = part.kv_heads
-            yield Fact(
-                study.subject.place("layout"),
-                {"heads": heads, "tp": tp, "part": name, "legal": _near(heads, tp)},
-                (("KV heads", Quantity(heads)), ("TP", Quantity(tp))),
-            )
+    parts = [part for _, part in softmax_parts(study) if isinstance(part, Gqa)]
+    uneven = [p.kv_heads for p in parts if p.kv_heads % tp and tp % p.kv_heads]
+    if not uneven:
+        return
+    legal = () if study.closed else widths(study)
+    ways = splits(study, legal)
+    for heads in dict.fromkeys(uneven):
+        yield _undivided(study, heads, legal, ways)
 
 
 @rule(
@@ -160,8 +156,11 @@ def uneven_kv_heads(study: Study) -> Iterator[Fact]:
     "TP={tp} is past the {heads:KV heads}, so each is stored {copies:times}",
     label="{tp:ranks} share {heads:KV heads}",
     notes=(
-        "a rank holds at least one KV head: {per_gpu} a GPU, as under TP={heads}",
+        "a rank holds at least one KV head: from TP={heads} on the cache of a GPU stops shrinking, "
+        "at {per_gpu}",
         "one copy is {logical}; the {tp:ranks} together hold {cluster}",
+        "{stored}",
+        "the same {devices:devices}: {ways}",
     ),
     flips="inside one fast domain, at low concurrency and with short contexts, TP may still win on "
     "time (KV180)",
@@ -177,6 +176,7 @@ def replicated_kv_heads(study: Study) -> Iterator[Fact]:
     Why it matters
         A rank cannot hold a part of a KV head. Past TP = KV heads the cache per GPU stops
         shrinking and every further rank stores a copy. The weights it frees are spent on them.
+        Engines that store no copies refuse (`kv_copies`, KV222), or fail at the first request.
 
     Example
         deployment served {
@@ -204,6 +204,9 @@ def replicated_kv_heads(study: Study) -> Iterator[Fact]:
     per_gpu = found.values["kv.bytes_per_token_per_gpu"].quantity
     copies = found.values["kv.copies"].quantity
     cluster = Quantity(logical.value * copies.value, BYTES_PER_TOKEN)
+    ways = _in_one_copy(study, heads)
+    engine = study.subject.engine
+    stored = POLICY_NOTE.format_map(policy(engine, "kv_copies")) if engine else STORED
     yield Fact(
         study.subject.place("layout"),
         {
@@ -213,6 +216,9 @@ def replicated_kv_heads(study: Study) -> Iterator[Fact]:
             "per_gpu": per_gpu,
             "logical": logical,
             "cluster": cluster,
+            "stored": stored,
+            "devices": degrees.devices,
+            "ways": "; ".join(_said(way) for way in ways[1:]),
         },
         (
             ("copies", copies),
@@ -220,8 +226,31 @@ def replicated_kv_heads(study: Study) -> Iterator[Fact]:
             ("bytes a token, one copy", logical),
             ("bytes a token, all ranks", cluster),
         ),
-        _staged(study, heads),
+        ways[0] if ways else None,
     )
+
+
+STORED = (
+    "vLLM, SGLang and TensorRT-LLM store the copies; transformers' own TP fails at the first "
+    "request (huggingface/transformers#48307)"
+)
+"""Which engines do what, where the deployment names none."""
+
+
+def _said(way: Suggestion) -> str:
+    held = shown(way.estimate.values["kv.tokens"].quantity)
+    return f"{held} as `{way.text}`"
+
+
+def _in_one_copy(study: Study, heads: int) -> list[Suggestion]:
+    """The same devices with fewer copies of each KV head: TP = KV heads beside stages, ranks that
+    own requests, ranks that own runs of the sequence. Each holds more than the plan. A single KV
+    head would leave stages of one device each: that comes last."""
+    found = [_staged(study, heads), *_by_rank(study, heads)]
+    if heads == 1:
+        found = found[1:] + found[:1]
+    most = study.costs.values["kv.tokens"].value
+    return [one for one in found if one and one.estimate.values["kv.tokens"].value > most]
 
 
 def _staged(study: Study, heads: int) -> Suggestion | None:
@@ -240,6 +269,25 @@ def _staged(study: Study, heads: int) -> Suggestion | None:
         return None
     return Suggestion(f"TP={heads} x PP={other.pp}", other.text(), found,
                       (*CACHE_VALUES, "decode.tpot"))  # fmt: skip
+
+
+def _by_rank(study: Study, heads: int) -> Iterator[Suggestion | None]:
+    """Attention over the same ranks: requests on dp (beside experts), the sequence on cp."""
+    degrees = study.subject.degrees
+    a = degrees.attention
+    if a.tp % heads:
+        return
+    more, e = a.tp // heads, degrees.experts
+    by_run = ("CP", a.cp * more, replace(a, tp=heads, cp=a.cp * more), e)
+    by_request = ("DP", a.dp * more, replace(a, tp=heads, dp=a.dp * more),
+                  ExpertAxes(ep=e.size, redundant=e.redundant))  # fmt: skip
+    sparse = any(isinstance(p, Moe) for p in study.subject.model.parts.values())
+    for word, ranks, axes, experts in (by_request, by_run) if sparse else (by_run,):
+        found = study.under(replace(degrees, attention=axes, experts=experts, name=""))
+        if found is not None and found.fits:
+            name = f"{word}={ranks} attention" if heads == 1 else f"TP={heads} x {word}={ranks}"
+            yield Suggestion(name, found.subject.degrees.text(), found,
+                             (*CACHE_VALUES, "kv.sequences", "decode.tpot"))  # fmt: skip
 
 
 @rule(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from kvdsl.checks.splits import Splits, splits, widths
 from kvdsl.checks.study import CACHE_VALUES, Fact, Study, Suggestion
 from kvdsl.diagnostics import Label, Severity
 from kvdsl.placement.degrees import Degrees, ExpertAxes
@@ -189,7 +190,7 @@ class Width:
     ways: int
 
 
-def widths(subject: Subject) -> Iterator[Width]:
+def cut_widths(subject: Subject) -> Iterator[Width]:
     """Every width that an engine cuts over ranks, beside the heads of attention."""
     model, degrees, engine = subject.model, subject.degrees, subject.engine
     used = {name for _, layer in model.sequence() for name in layer.parts}
@@ -226,7 +227,10 @@ def widths(subject: Subject) -> Iterator[Width]:
     "subject",
     "{engine} refuses to start: {what} of {size} does not divide over {ways:ranks}",
     label="cut {ways:ways}",
-    notes=("{size} / {ways} is not whole; the engine gives every rank equal, whole parts",),
+    notes=(
+        "{size} / {ways} is not whole; the engine gives every rank equal, whole parts",
+        "the same {devices:devices}: {splits}",
+    ),
     helps=("ways of {legal} divide it",),
 )
 def uneven_width(study: Study) -> Iterator[Fact]:
@@ -266,21 +270,25 @@ def uneven_width(study: Study) -> Iterator[Fact]:
     engine = study.subject.engine
     if engine is None:
         return
-    for width in widths(study.subject):
-        if width.size % width.ways:
-            near = [d for d in range(1, width.ways + 1)
-                    if width.size % d == 0 and width.ways % d == 0][-2:]  # fmt: skip
-            yield Fact(
-                study.subject.place("layout"),
-                {
-                    "engine": engine.title,
-                    "what": width.what,
-                    "size": width.size,
-                    "ways": width.ways,
-                    "legal": " or ".join(map(str, near)),
-                },
-                (("width", Quantity(width.size)), ("ways", Quantity(width.ways))),
-            )
+    uneven = [width for width in cut_widths(study.subject) if width.size % width.ways]
+    others = Splits(()) if study.closed or not uneven else splits(study, widths(study))
+    for width in uneven:
+        near = [d for d in range(1, width.ways + 1)
+                if width.size % d == 0 and width.ways % d == 0][-2:]  # fmt: skip
+        yield Fact(
+            study.subject.place("layout"),
+            {
+                "engine": engine.title,
+                "what": width.what,
+                "size": width.size,
+                "ways": width.ways,
+                "legal": " or ".join(map(str, near)),
+                "devices": study.subject.degrees.devices,
+                "splits": others.text,
+            },
+            (("width", Quantity(width.size)), ("ways", Quantity(width.ways))),
+            others.best,
+        )
 
 
 # --- combinations -------------------------------------------------------------------------------
@@ -300,6 +308,21 @@ def combination_refusals(subject: Subject, engine: Engine) -> Iterator[Refused]:
     if engine.attention_dp == "stage" and a.dp > 1 and a.dp < a.size:
         yield Refused("attention_dp", f"dp = {a.dp} over a part of the {a.size} ranks of a stage",
                       f"attention {{ dp = {a.size} }}")  # fmt: skip
+    for name, part in softmax(subject) if engine.kv_copies == "refuse" else ():
+        if isinstance(part, Gqa) and a.tp > part.kv_heads:
+            yield Refused("kv_copies", f"TP={a.tp} past the {part.kv_heads} KV heads of `{name}`",
+                          f"tp = {part.kv_heads}")  # fmt: skip
+            return
+
+
+def _mended(study: Study, found: Refused) -> Suggestion | None:
+    """The layout without what is refused."""
+    if found.policy == "kv_copies":
+        return None if study.closed else splits(study, widths(study)).best
+    other = study.under(_whole_grid(study.subject.degrees, found))
+    if other is None or not other.fits:
+        return None
+    return Suggestion(found.fix, other.subject.degrees.text(), other, CACHE_VALUES)
 
 
 def _whole_grid(degrees: Degrees, found: Refused) -> Degrees:
@@ -326,7 +349,8 @@ def refused_combination(study: Study) -> Iterator[Fact]:
 
     What it checks
         By the engine's policies: experts over `ep` or `tp`, or both (`expert_grid`), redundant
-        experts without `ep`, and attention's `dp` beside other axes (`attention_dp`).
+        experts without `ep`, attention's `dp` beside other axes (`attention_dp`), and TP past the
+        KV heads (`kv_copies`).
 
     Why it matters
         The layout would fit, but this version of the engine has no flags for it.
@@ -354,10 +378,7 @@ def refused_combination(study: Study) -> Iterator[Fact]:
     if engine is None:
         return
     for found in combination_refusals(study.subject, engine):
-        other = study.under(_whole_grid(study.subject.degrees, found))
-        made = None
-        if other is not None and other.fits:
-            made = Suggestion(found.fix, other.subject.degrees.text(), other, CACHE_VALUES)
+        made = _mended(study, found)
         yield Fact(
             study.subject.place("layout"),
             {**policy(engine, found.policy), "fault": found.fault, "fix": found.fix},

@@ -13,7 +13,7 @@ from kvdsl.placement.degrees import STAGE_LIMIT
 from kvdsl.placement.placement import stage_layers
 from kvdsl.rules import Rule, rule
 from kvdsl.spec.model import Moe
-from kvdsl.units import BYTES, Quantity, counted, grouped, tidy
+from kvdsl.units import BYTES, Quantity, counted, grouped, shown, tidy
 
 
 @rule(
@@ -153,15 +153,15 @@ def wrong_stages(study: Study) -> Iterator[Fact]:
     notes=(
         "{tokens} tok fit there, {most} in stage {strongest}; {stranded} of the others' room "
         "is stranded",
+        "by stage: {stages}",
     ),
-    helps=("move a layer out of stage {weakest}",),
 )
 def uneven_stages(study: Study) -> Iterator[Fact]:
     """The stage with the least room decides how many tokens a replica holds.
 
     What it checks
-        Whether moving one layer from the stage with the least capacity to the one with the most
-        would hold more tokens.
+        Whether moving layers from the stage with the least capacity to the one with the most would
+        hold more tokens. The finding shows the best split that such moves reach.
 
     Why it matters
         A request lies in every stage; what the others have left is stranded.
@@ -185,23 +185,14 @@ def uneven_stages(study: Study) -> Iterator[Fact]:
     degrees, found = study.subject.degrees, study.costs
     if degrees.pp == 1 or not found.fits:
         return
-    held: dict[int, int] = {}
-    for book in found.ledgers:
-        token = book.token.value
-        if token:
-            fits = int(book.room.value // token)
-            held[book.rank.stage] = min(fits, held.get(book.rank.stage, fits))
-    layers = list(stage_layers(study.subject))
-    if len(held) < degrees.pp:
+    held = _held(found)
+    layers = stage_layers(study.subject)
+    if len(held) < degrees.pp or len(set(held.values())) == 1:
         return
     weakest = min(held, key=lambda s: held[s])
     strongest = max(held, key=lambda s: held[s])
-    moved = list(layers)
-    moved[weakest] -= 1
-    moved[strongest] += 1
-    if moved[weakest] < 1:
-        return
-    other = study.under(degrees.with_stages(degrees.pp, tuple(moved)))
+    moved = () if study.closed else _even(study, layers)
+    other = study.under(degrees.with_stages(degrees.pp, moved)) if moved else None
     if other is None or other.values["kv.tokens"].value <= found.values["kv.tokens"].value:
         return
     text = f"stages = [{', '.join(map(str, moved))}]"
@@ -214,10 +205,64 @@ def uneven_stages(study: Study) -> Iterator[Fact]:
             "tokens": held[weakest],
             "most": held[strongest],
             "stranded": _stranded(found, held[weakest]),
+            "stages": "; ".join(_said(found, stage) for stage in range(min(degrees.pp, TOLD))),
         },
         tuple((f"tokens in stage {s}", Quantity(n)) for s, n in sorted(held.items())),
-        Suggestion(text, other.subject.degrees.text(), other, ("kv.tokens",)),
+        Suggestion(text, other.subject.degrees.text(), other, ("kv.tokens", "kv.sequences")),
     )
+
+
+TOLD = 8
+"""Stages that a finding describes one by one."""
+
+MOVES = (64, 32, 16, 8, 4, 2, 1)
+"""Layers that are moved at once: far first, then one by one."""
+
+
+def _held(found: Estimate) -> dict[int, int]:
+    """Tokens that fit on each stage's fullest device."""
+    held: dict[int, int] = {}
+    for book in found.ledgers:
+        if book.token.value:
+            fits = int(book.room.value // book.token.value)
+            held[book.rank.stage] = min(fits, held.get(book.rank.stage, fits))
+    return held
+
+
+def _even(study: Study, layers: tuple[int, ...]) -> tuple[int, ...]:
+    """Layers by stage once no move from the weakest to the strongest holds more tokens."""
+
+    def room(split: tuple[int, ...]) -> dict[int, int]:
+        degrees = study.subject.degrees.with_stages(len(split), split)
+        return _held(study.room_of(study.subject.under(degrees)))
+
+    held = room(layers)
+    for many in MOVES:
+        while True:
+            weakest = min(held, key=lambda s: held[s])
+            strongest = max(held, key=lambda s: held[s])
+            moved = list(layers)
+            moved[weakest] -= many
+            moved[strongest] += many
+            if moved[weakest] < 1:
+                break
+            other = room(tuple(moved))
+            if min(other.values()) <= held[weakest]:
+                break
+            layers, held = tuple(moved), other
+    return layers
+
+
+def _said(found: Estimate, stage: int) -> str:
+    """A stage as its line: layers, what else it holds, its pool and what fits there."""
+    placed = found.placement.stages[stage]
+    ends = [word for word in ("embedding", "head")
+            if any(share.tensor.module == word for share in placed.shards)]  # fmt: skip
+    beside = f" and {' and '.join(ends)}" if ends else ""
+    book = min((b for b in found.ledgers if b.rank.stage == stage), key=lambda b: b.room.value)
+    tokens = int(book.room.value // book.token.value)
+    room = shown(Quantity(tidy(Fraction(book.room.value)), BYTES))
+    return f"{counted(placed.layers, 'layers')}{beside}, {room} for {tokens:,} tok"
 
 
 def _stranded(found: Estimate, tokens: int) -> Quantity:

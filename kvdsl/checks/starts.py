@@ -1,6 +1,4 @@
-"""Rules on an engine's start: the longest request, what lies beside the share of the cache, and how
-the figures that it takes and prints are to be read.
-"""
+"""Rules on an engine's start: the longest request, and what lies beside the share of the cache."""
 
 from __future__ import annotations
 
@@ -13,26 +11,38 @@ from kvdsl.costs import cache, pages
 from kvdsl.costs.memory import Ledger, fullest, overheads
 from kvdsl.diagnostics import Severity
 from kvdsl.rules import Rule, rule
-from kvdsl.units import BYTES, BYTES_PER_TOKEN, TOKENS, Quantity, shown, tidy
+from kvdsl.units import BYTES, BYTES_PER_TOKEN, REQUESTS, TOKENS, Quantity, shown, tidy
 
 # --- the longest request ------------------------------------------------------------------------
 
 
-def _fits(study: Study, book: Ledger, length: int, *, whole_model: bool) -> bool:
-    """Whether one request of so many tokens finds room on a rank."""
+def _requests(study: Study, book: Ledger, length: int, *, whole_model: bool = False) -> int:
+    """Requests of so many tokens that a rank has room for."""
     placed, subject = study.placed, study.subject
     stage = placed.stages[book.rank.stage]
     pool = pages.pool(subject, stage)
     room = max(Fraction(0), Fraction(book.room.value))
     if pool is None or not pool.page:
         size = subject.engine.block if subject.engine else 1
-        return cache.request_on_rank(stage, length, size) <= room
+        taken = Fraction(cache.request_on_rank(stage, length, size))
+        return int(room // taken) if taken else WITHOUT_CACHE
     lost = subject.engine.lost_blocks if subject.engine else 0
     page = pool.page
     if whole_model:
         every = (pages.pool(subject, other) for other in placed.stages)
         page = sum((p.page for p in every if p is not None), start=Fraction(0))
-    return pool.blocks(length) <= room // page - lost
+    blocks = pool.blocks(length)
+    return int((room // page - lost) // blocks) if blocks else WITHOUT_CACHE
+
+
+WITHOUT_CACHE = 1
+"""A request that takes no cache on a rank: it fits."""
+
+
+def _at_once(study: Study, length: int) -> Quantity:
+    """Requests of so many tokens that fit at once, over all ranks and replicas that hold any."""
+    each = min(_requests(study, book, length) for book in study.costs.ledgers)
+    return Quantity(each * study.subject.degrees.holders, REQUESTS)
 
 
 def _longest_that_fits(study: Study, most: int, *, whole_model: bool) -> int:
@@ -41,7 +51,7 @@ def _longest_that_fits(study: Study, most: int, *, whole_model: bool) -> int:
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
-        if all(_fits(study, book, middle, whole_model=whole_model) for book in books):
+        if all(_requests(study, book, middle, whole_model=whole_model) for book in books):
             low = middle
         else:
             high = middle - 1
@@ -56,7 +66,11 @@ def _longest_that_fits(study: Study, most: int, *, whole_model: bool) -> int:
     "one request of {longest}, {whose}, finds no room: {most} fit at the most",
     also=(Severity.ERROR,),
     label="{room} for the cache on the fullest device",
-    notes=("{engine_note}", "{all_layers}"),
+    notes=(
+        "of that length {full} fit at once, of half of it {half}",
+        "{engine_note}",
+        "{all_layers}",
+    ),
     helps=("{fix}",),
 )
 def longest_request_without_room(study: Study) -> Iterator[Fact]:
@@ -65,7 +79,8 @@ def longest_request_without_room(study: Study) -> Iterator[Fact]:
     What it checks
         A request of `limits { context = … }` fits into the cache of every rank. An engine whose
         `longest` is `refuse` takes the model's `max_context` where no limit is given, and refuses
-        to start: an error. With `longest_over = model` it counts all layers in every stage.
+        to start: an error. With `longest_over = model` it counts all layers in every stage. The
+        finding shows the longest that fits and how many of that length fit at once.
 
     Why it matters
         A request that nothing has room for can never be served, and the engine stops at the start.
@@ -112,6 +127,8 @@ def longest_request_without_room(study: Study) -> Iterator[Fact]:
             "longest": Quantity(longest, TOKENS),
             "whose": "the limit" if said else f"the longest of {subject.model.title}",
             "most": Quantity(most, TOKENS),
+            "full": _at_once(study, most) if most else "",
+            "half": _at_once(study, max(1, most // 2)),
             "room": fullest(found.ledgers).room.quantity,
             "engine_note": note,
             "all_layers": layers,
@@ -263,139 +280,8 @@ def undersized_token(study: Study) -> Iterator[Fact]:
         return
 
 
-SAME_SHARE = Fraction(1, 1000)
-"""Two shares of a memory that nobody would tell apart."""
-
-
-# --- how figures of an engine are to be read ----------------------------------------------------
-
-
-@rule(
-    "KV228",
-    "share-of-another-memory",
-    Severity.INFO,
-    "costs",
-    "{share} is of {what} under {engine}; as a share of the whole memory this budget is {total}",
-    label="of the {memory} of a device",
-    notes=(POLICY_NOTE, "the same {share} of the whole memory would leave the cache {other}, not "
-           "{room}"),
-)  # fmt: skip
-def share_of_another_memory(study: Study) -> Iterator[Fact]:
-    """A utilization means what its engine takes it of.
-
-    What it checks
-        A written utilization under an engine whose `budget_of` is `free` or `rest`.
-
-    Why it matters
-        90 % of the whole memory, of what is free before loading and of what weights leave are
-        three budgets. A figure that is carried from one engine to another changes its meaning.
-
-    Example
-        deployment served {
-          model    = models.llama_3_1_70b
-          weights  = formats.bf16
-          kv       = formats.bf16
-          engine   = engines.tensorrt_llm_1_2
-          on       = 1 x nodes.hgx_h100
-          layout   { tp = 8 }
-          budget   { utilization = 90 %; reserve = 3 GB }
-          workload { context = 8 ktok; concurrency = 32 req }
-        }
-
-    Instead
-        Nothing: this is information. Compare engines by the room that they leave for the cache.
-    """
-    engine, found = study.subject.engine, study.costs
-    share = study.subject.budget.utilization
-    if engine is None or engine.budget_of == "total" or share is None or not found.fits:
-        return
-    if study.subject.budget.kv is not None:
-        return
-    book = fullest(found.ledgers)
-    memory, room = Fraction(book.memory.value), Fraction(book.room.value)
-    rest = Fraction(book.reserve.value) + Fraction(book.weights.value)
-    if abs((room + rest) / memory - Fraction(share)) < SAME_SHARE:
-        return
-    origin = study.subject.budget.origin("utilization")
-    yield Fact(
-        origin.span if origin else study.subject.place("budget"),
-        {
-            **policy(engine, "budget_of"),
-            "share": f"{float(share) * 100:g} %",
-            "what": "what is free before loading" if engine.budget_of == "free"
-            else "what weights and overheads leave",
-            "total": f"{float((room + rest) / memory):.1%}",
-            "memory": book.memory.quantity,
-            "other": Quantity(tidy(Fraction(share) * memory - rest), BYTES),
-            "room": book.room.quantity,
-        },
-        (("as a share of the whole", Quantity((room + rest) / memory)),),
-    )  # fmt: skip
-
-
-@rule(
-    "KV229",
-    "printed-is-no-capacity",
-    Severity.INFO,
-    "costs",
-    "{engine} prints {printed} at the start; at {length} a request it holds {tokens}",
-    label="requests of {length}",
-    notes=("{why}",),
-)
-def printed_is_no_capacity(study: Study) -> Iterator[Fact]:
-    """The figure of a start-up log is no capacity where tokens cost unlike.
-
-    What it checks
-        Under an engine, for a cache with windows, states or a pool for each: the figure that it
-        prints differs by more than 1 % from what fits at the workload's length.
-
-    Why it matters
-        The log counts requests of the longest length, or one pool of two. Windows and states cost
-        a request about the same however long it is, so that short requests have fewer tokens.
-
-    Example
-        deployment served {
-          model    = models.gemma_3_1b
-          weights  = formats.bf16
-          kv       = formats.bf16
-          engine   = engines.vllm_0_33
-          on       = 1 x nodes.hgx_h200
-          layout   { tp = 1; replicas = 8 }
-          budget   { reserve = 3 GB }
-          workload { context = 2 ktok; concurrency = 64 req }
-        }
-
-    Instead
-        Nothing: this is information. Ask `kv.sequences`, or `kv.tokens` at your lengths.
-    """
-    found, engine = study.costs, study.subject.engine
-    printed, held = found.values.get("kv.printed"), found.values["kv.tokens_per_rank"]
-    if engine is None or printed is None or not found.fits:
-        return
-    if all(s.part.even for stage in study.placed.stages for s in stage.cache):
-        return
-    if abs(float(printed.value) - float(held.value)) <= 0.01 * float(held.value):
-        return
-    why = "the log counts the tokens of one pool; windows and states have their own"
-    if engine.printed == "longest" and study.subject.longest is not None:
-        why = f"the log counts requests of {shown(Quantity(study.subject.longest, TOKENS))}"
-    yield Fact(
-        study.subject.place("workload"),
-        {
-            "engine": engine.title,
-            "printed": printed.quantity,
-            "length": Quantity(cache.held_tokens(study.subject), TOKENS),
-            "tokens": held.quantity,
-            "why": why,
-        },
-        (("printed", printed.quantity), ("at the workload's length", held.quantity)),
-    )
-
-
 RULES: tuple[Rule, ...] = (
     longest_request_without_room,
     crowded_remainder,
     undersized_token,
-    share_of_another_memory,
-    printed_is_no_capacity,
 )

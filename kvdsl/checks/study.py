@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Protocol
 
 from kvdsl.costs.estimate import Estimate, estimate, memory_estimate
 from kvdsl.costs.weights import attention_bytes as bytes_of_attention
@@ -50,15 +51,28 @@ class Fact:
     """Where it is not the rule's own."""
 
 
+class Judge(Protocol):
+    """What the rules have against a layout that a finding would suggest."""
+
+    def place(self, subject: Subject) -> Placement | None:
+        """The placement; None where a rule forbids it."""
+
+    def accepts(self, found: Estimate) -> bool:
+        """Whether it has no error that the plan itself has not."""
+
+
 @dataclass(frozen=True, slots=True)
 class Study:
     """One pool under examination. `placement` is missing before the placement stage, `estimate`
-    before the costs stage."""
+    before the costs stage. What is suggested has to stand before the `judge`; a study that judges
+    is `closed`: it suggests nothing of its own."""
 
     subject: Subject
     placement: Placement | None = None
     estimated: Estimate | None = None
     known: dict[tuple[Degrees, int], Estimate] = field(default_factory=dict)
+    judge: Judge | None = None
+    closed: bool = False
 
     @property
     def placed(self) -> Placement:
@@ -74,7 +88,7 @@ class Study:
 
     def under(self, degrees: Degrees) -> Estimate | None:
         """The estimate under other degrees on the same hardware, or None where that cannot stand:
-        too many devices, heads that do not divide, groups that nothing joins."""
+        too many devices, heads that do not divide, groups that nothing joins, a rule's error."""
         if degrees.devices > self.subject.topology.devices or not self._divides(degrees):
             return None
         found = self.known.get((degrees, id(self.subject)))
@@ -97,12 +111,25 @@ class Study:
                 return False
         return degrees.pp <= self.subject.model.layers
 
+    def stands(self, degrees: Degrees) -> bool:
+        """Whether ranks can hold their parts under other degrees: no rule forbids the placement."""
+        if degrees.devices > self.subject.topology.devices or not self._divides(degrees):
+            return False
+        return self.judge is None or self.judge.place(self.subject.under(degrees)) is not None
+
     def other(self, subject: Subject) -> Estimate | None:
-        """The estimate of another subject; None where a group has nothing that joins it."""
+        """The estimate of another subject; None where a group has nothing that joins it, or where
+        it has an error that the plan has not."""
+        if self.closed:
+            return None
         try:
-            return estimate(subject)
+            if self.judge is None:
+                return estimate(subject)
+            placement = self.judge.place(subject)
+            found = estimate(subject, placement) if placement is not None else None
         except ValueError:  # a group that nothing joins
             return None
+        return found if found is not None and self.judge.accepts(found) else None
 
     def in_flight(self, requests: int) -> Estimate | None:
         """The estimate with so many requests in flight in the pool."""

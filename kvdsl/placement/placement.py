@@ -22,6 +22,7 @@ from kvdsl.placement.subject import Subject
 from kvdsl.placement.tensor import Tensor
 from kvdsl.placement.tensors import draft_tensors, tensors
 from kvdsl.placement.topology import Reach
+from kvdsl.placement.weight_blocks import padded
 from kvdsl.spec.hardware import Device
 from kvdsl.spec.model import Layer, Model, Moe
 
@@ -107,7 +108,7 @@ def build(subject: Subject) -> Placement:
     parts = tuple(replace(part, keep=subject.keep) for part in _cached(subject))
     held = (*logical, *_drafted(subject))
     made = (*absorbed(subject, held), *position_tables(subject))
-    kept = tuple(stored(subject, t) for t in (*held, *made))
+    kept = tuple(padded(subject, stored(subject, t)) for t in (*held, *made))
     stages = tuple(_stages(subject, kept, parts))
     replicas = list(_replica_classes(subject))
     classes = _rank_classes(subject, replicas)

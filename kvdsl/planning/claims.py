@@ -4,7 +4,7 @@ Comes in: a failed `==` or `within`, and the estimate. Goes out: a sentence that
 derivation, or nothing. Candidates are run, not guessed: other layouts through `estimate`, mistakes
 through the same formulas with the mistake in them. Mistakes from the worked cases: the capacity
 floored once over pooled bytes, the latent without its rope key, GiB read for GB, the cache divided
-by TP past its heads.
+by TP past its heads; from reports: the ranks of a replica added up.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kvdsl.costs import cache, memory
 from kvdsl.costs.estimate import Estimate, memory_estimate
 from kvdsl.placement.degrees import uniform
 from kvdsl.spec.model import Mla
-from kvdsl.units import Quantity, counted
+from kvdsl.units import BYTES_PER_TOKEN, Quantity, counted, shown
 
 GIB_OVER_GB = Fraction(2**30, 10**9)
 NEIGHBOURS = 8
@@ -53,6 +53,7 @@ def _mistakes(
     yield from _divided(name, found)
     yield from _pooled(name, found)
     yield from _summed(name, found)
+    yield from _added(name, found)
     yield from _without_rope(name, found)
     yield from _gibibytes(name, found)
 
@@ -105,6 +106,24 @@ def _summed(name: str, found: Estimate) -> Iterator[Mistake]:
     if name == "kv.tokens_per_rank":
         holders = counted(found.subject.degrees.holders, "ranks")
         yield Mistake(f"it sums {holders}; this asks one", _value(found, "kv.tokens"))
+
+
+def _added(name: str, found: Estimate) -> Iterator[Mistake]:
+    """The devices of a replica added up, as if each held tokens of its own."""
+    degrees = found.subject.degrees
+    ranks = degrees.size * degrees.pp // degrees.attention.dp
+    if ranks == 1:
+        return
+    every, each = counted(ranks, "ranks"), _value(found, "kv.bytes_per_token_per_gpu")
+    if name == "memory.kv":
+        yield Mistake(f"it adds up {every}; this asks one", _value(found, name) * ranks)
+    if name in ("kv.tokens", "kv.sequences"):
+        text = (
+            f"it adds up {every}, and each holds a part of every token, "
+            f"{shown(Quantity(each, BYTES_PER_TOKEN))}: tokens are the minimum over ranks, not "
+            "their sum"
+        )
+        yield Mistake(text, _value(found, name) * ranks)
 
 
 def _pooled(name: str, found: Estimate) -> Iterator[Mistake]:

@@ -185,6 +185,9 @@ class Engine(Declaration):
     )
     cp_windows: Yes = Field(default=True, description="cp may cut a model with windows or states")
     cp_stages: Yes = Field(default=True, description="cp and pp together")
+    kv_copies: Annotated[Literal["copy", "refuse"], Word(("copy", "refuse"))] = Field(
+        default="copy", description="TP past the KV heads: copies of them, or no start"
+    )
     attention_dp: Annotated[Literal["any", "stage"], Word(("any", "stage"))] = Field(
         default="any", description="dp beside tp, or over the whole stage only"
     )

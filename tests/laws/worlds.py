@@ -280,6 +280,7 @@ SHARING: st.SearchStrategy[Sharing] = st.sampled_from(("split", "copy", "attenti
 def engines(draw: st.DrawFn) -> Engine:
     """An engine that shares modules out as it likes; pages and budgets as without one."""
     return Engine(
+        partial_block="refuse",  # padded parts are no parameters
         family="law",
         version="1",
         embedding=draw(SHARING),
