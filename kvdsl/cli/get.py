@@ -83,6 +83,8 @@ def answered(
     answer = ask(file, dotted, made, length=length)
     errors = tally(errors_of(answer.report))
     if not _found(answer):
+        if answer.absent:
+            raise CommandError(f"no value `{safe(dotted)}`: {safe(answer.absent)}")
         if not errors:
             raise CommandError(_nothing(file, dotted, answer.known))
         say_errors(console, answer.report)
