@@ -412,11 +412,13 @@ def quoter(text: str = "kvspec 1\n", name: str = "<text>") -> Quoter:
     return Quoter(Resolver(load_text(text, name)))
 
 
-def quoter_of(path: str) -> Quoter:
-    """Answers for collectives on hardware that a file declares or imports."""
+def quoter_of(path: str) -> tuple[Quoter, Report]:
+    """Answers for collectives on hardware that a file declares or imports, and what is wrong with
+    the file."""
     from kvdsl.planning.quotes import Quoter
 
-    return Quoter(Resolver(load(path)))
+    resolver = Resolver(load(path))
+    return Quoter(resolver), Report.of(resolver.check())
 
 
 @dataclass(frozen=True, slots=True)

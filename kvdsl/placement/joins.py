@@ -101,6 +101,37 @@ def unit_of(hardware: Hardware) -> Unit:
             return Unit("cluster", hardware.title, _size(inside), inside, join, of=hardware)
 
 
+def domains(unit: Unit) -> Iterator[tuple[Hardware, Domain, Unit, Device]]:
+    """The scale-up domains in a unit, each kind once: what declares it, the domain, the unit that
+    it joins and the first device there."""
+    domain = unit.of.scale_up or unit.of.bridge if isinstance(unit.of, Node | Rack) else None
+    if unit.of is not None and domain is not None:
+        inside = next((u for _, u in unit.children if u.kind == "pairs"), unit)
+        yield unit.of, domain, inside, first_device(unit)
+    for _, child in unit.children:
+        yield from domains(child)
+
+
+def first_device(unit: Unit) -> Device:
+    while unit.children:
+        unit = unit.children[0][1]
+    if unit.device is None:
+        raise ValueError(f"{unit.title} has no device")
+    return unit.device
+
+
+def links_taken(join: Join) -> int:
+    """Links that a scale-up domain takes of each device, as it is costed: to each peer of a mesh,
+    each way along each axis of a ring or torus, else one."""
+    match join.shape:
+        case "mesh":
+            return max(1, join.places - 1)
+        case "ring" | "torus":
+            return 2 * max(1, sum(length > 1 for length in join.dims))
+        case _:
+            return 1
+
+
 def _size(children: Iterable[tuple[int, Unit]]) -> int:
     return sum(count * unit.devices for count, unit in children)
 
