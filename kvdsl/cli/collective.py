@@ -140,7 +140,7 @@ def _text(kind: str, hardware: str, found: Sequence[Quote], columns: int) -> str
                 *(shown(time) for time in times),
                 *(() if kind in EXPERTS else (_rate(kind, each),)),
                 each.algorithms[0].replace("_", " "),
-                each.basis,
+                f"{each.basis} ({each.lent})" if each.lent else each.basis,
             )
         )
     rate = () if kind in EXPERTS else ("bus bandwidth",)
@@ -171,6 +171,7 @@ def _data(kind: str, hardware: str, found: Sequence[Quote]) -> machine.Json:
                 "library": each.library,
                 "algorithm": each.algorithms[0],
                 "constants": each.basis,
+                **({"borrowed_row": each.lent} if each.lent else {}),
             }
             for each in found
         ],
