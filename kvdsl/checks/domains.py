@@ -305,7 +305,10 @@ def links_beyond_ports(study: Study) -> Iterator[Fact]:
         would be given the same rate towards each peer, several times what is there.
 
     Example
-        node box { devices = 4 x devices.h100_sxm; scale_up { link = links.nvlink4; shape = mesh } }
+        node box {
+          devices  = 4 x devices.h100_sxm
+          scale_up { link = links.nvlink4; shape = mesh }
+        }
 
         deployment served {
           model    = models.llama_3_1_8b
@@ -320,7 +323,10 @@ def links_beyond_ports(study: Study) -> Iterator[Fact]:
     Instead
         The switch, or links that share the ports out.
 
-        node switched { devices = 4 x devices.h100_sxm; scale_up { link = links.nvlink4 } }
+        node switched {
+          devices  = 4 x devices.h100_sxm
+          scale_up { link = links.nvlink4 }
+        }
         deployment better extends served { on = 1 x switched }
     """
     for holder, domain, unit, device in domains(study.subject.topology.root):
