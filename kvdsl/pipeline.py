@@ -55,6 +55,8 @@ class Answer:
     value: Term | None = None
     values: Mapping[str, Term] = field(default_factory=dict)
     known: tuple[str, ...] = ()
+    absent: str = ""
+    """Why the value that was asked is missing, where that is known."""
 
 
 def compile_path(path: str, changes: Sequence[Change] = (), only: str | None = None) -> Compilation:
@@ -375,7 +377,7 @@ def _asked(project: Project, dotted: str, changes: Sequence[Change], length: int
             return Answer(faults + Report.of(wrong))
         made = outcome(deployment)
         report = faults + Report.of((*wrong, *made.diagnostics))
-        return _answer(report, made.values, dotted.removeprefix(head).lstrip("."))
+        return _answer(report, made.values, dotted.removeprefix(head).lstrip("."), made.absent)
     declaration, wrong = resolver.declaration(head)
     report = faults + Report.of(wrong)
     if not isinstance(declaration, Model):
@@ -395,10 +397,12 @@ def _declared(resolver: Resolver, dotted: str) -> tuple[str, str]:
     return "", ""
 
 
-def _answer(report: Report, values: Mapping[str, Term], rest: str) -> Answer:
+def _answer(
+    report: Report, values: Mapping[str, Term], rest: str, absent: Mapping[str, str] | None = None
+) -> Answer:
     if not rest:
         return Answer(report, values=values)
-    return Answer(report, values.get(rest), {}, tuple(values))
+    return Answer(report, values.get(rest), {}, tuple(values), (absent or {}).get(rest, ""))
 
 
 def quoter(text: str = "kvspec 1\n", name: str = "<text>") -> Quoter:
@@ -408,11 +412,13 @@ def quoter(text: str = "kvspec 1\n", name: str = "<text>") -> Quoter:
     return Quoter(Resolver(load_text(text, name)))
 
 
-def quoter_of(path: str) -> Quoter:
-    """Answers for collectives on hardware that a file declares or imports."""
+def quoter_of(path: str) -> tuple[Quoter, Report]:
+    """Answers for collectives on hardware that a file declares or imports, and what is wrong with
+    the file."""
     from kvdsl.planning.quotes import Quoter
 
-    return Quoter(Resolver(load(path)))
+    resolver = Resolver(load(path))
+    return Quoter(resolver), Report.of(resolver.check())
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,6 +192,8 @@ class CollectiveRow:
     low: Quantity | None = None
     high: Quantity | None = None
     """What a measurement of one may say; None with ideal times."""
+    lent: str = ""
+    """The row of a library's tables that a device's generation borrows, as it has none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,6 +135,7 @@ def failed_expectation() -> Iterator[Fact]:
     "plan",
     "{names} is not answered by this plan, so {text} was not judged",
     label="{why}",
+    notes=("{reason}",),
     also=(Severity.WARNING,),
 )
 def unanswered_requirement() -> Iterator[Fact]:
@@ -319,13 +320,16 @@ def no_output() -> Iterator[Fact]:
     "plan",
     "pools {first} and {second} stand on the same devices of {title}",
     label="in both: {count:devices}",
-    helps=("give each pool its own: `on = {title}.nodes[0..1]` and `on = {title}.nodes[2..3]`",),
+    helps=(
+        "give each pool its own: `on = {title}.{level}[0..1]` and `on = {title}.{level}[2..3]`",
+    ),
 )
 def shared_devices() -> Iterator[Fact]:
     """Pools of a deployment stand on devices of their own.
 
     What it checks
-        No device of a named cluster is in the `on` of two pools.
+        No device of a named cluster, or of the parts of one node, is in the `on` of two pools.
+        `1 x box` in two pools are two boxes.
 
     Why it matters
         Both pools would count its whole memory.

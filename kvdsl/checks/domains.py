@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 from kvdsl.checks.study import Fact, Study
 from kvdsl.diagnostics import Severity
+from kvdsl.placement.joins import domains, links_taken
 from kvdsl.placement.topology import Reach, Unit
 from kvdsl.rules import Rule, rule
-from kvdsl.units import BYTE_RATE, BYTES, Quantity
+from kvdsl.source import Span
+from kvdsl.spec.hardware import Device, Domain, Hardware
+from kvdsl.units import BYTE_RATE, BYTES, Quantity, shown, tidy
 
 
 @rule(
@@ -273,4 +277,108 @@ def mixed_devices(study: Study) -> Iterator[Fact]:
         return
 
 
-RULES: tuple[Rule, ...] = (too_few_devices, idle_devices, unjoined_group, mixed_devices)
+@rule(
+    "KV218",
+    "links-beyond-ports",
+    Severity.ERROR,
+    "subject",
+    "a {shape} of {places} takes {needed} x {link} of each device, and {device} has {there}",
+    also=(Severity.WARNING,),
+    label="{rate} a device, and its ports carry {ports}",
+    helps=(
+        "a switch takes {one}: `shape = switch`",
+        "or give the link its part of the ports: `link = {{ bandwidth = {part} }}`",
+        "name the device's own: `link = {other}`",
+    ),
+)
+def links_beyond_ports(study: Study) -> Iterator[Fact]:
+    """A scale-up domain takes no more links of a device than the device has.
+
+    What it checks
+        What a shape takes of each device: a `mesh` of n devices n - 1 links, a `ring` two, a
+        `torus` two an axis, others one. Where the device's `ports` name that link, they are as
+        many: fewer are an error. Where they name others, they carry as much in all: less is a
+        warning. A device that names no ports is not judged.
+
+    Why it matters
+        A figure such as `links.nvlink4` is of all that a device has towards a switch. A mesh of it
+        would be given the same rate towards each peer, several times what is there.
+
+    Example
+        node box {
+          devices  = 4 x devices.h100_sxm
+          scale_up { link = links.nvlink4; shape = mesh }
+        }
+
+        deployment served {
+          model    = models.llama_3_1_8b
+          weights  = formats.bf16
+          kv       = formats.bf16
+          on       = 1 x box
+          layout   { tp = 4 }
+          budget   { reserve = 3 GB }
+          workload { context = 8 ktok; concurrency = 8 req }
+        }
+
+    Instead
+        The switch, or links that share the ports out.
+
+        node switched {
+          devices  = 4 x devices.h100_sxm
+          scale_up { link = links.nvlink4 }
+        }
+        deployment better extends served { on = 1 x switched }
+    """
+    for holder, domain, unit, device in domains(study.subject.topology.root):
+        join = unit.join
+        if join is None or not device.ports:
+            continue
+        needed = links_taken(join)
+        link = join.link
+        own = sum(many.count for many in device.ports if many.of.title == link.title)
+        rates = [many.count * Fraction(many.of.bandwidth) for many in device.ports]
+        carried = sum(rates, start=Fraction(0))
+        wanted = needed * Fraction(link.bandwidth)
+        if needed <= own or (not own and wanted <= carried):
+            continue
+        yield Fact(
+            _declared(study, holder, domain),
+            {
+                "shape": join.shape,
+                "places": f"{join.places:,} {'places' if join.over_members else 'devices'}",
+                "needed": needed,
+                "link": link.title if link.name else "a link",
+                "device": device.title,
+                "there": _ports(device),
+                "rate": Quantity(tidy(wanted), BYTE_RATE),
+                "ports": Quantity(tidy(carried), BYTE_RATE),
+                "one": "one link" if needed > 1 else "",
+                "part": f"{shown(Quantity(tidy(carried), BYTE_RATE))} / {needed}"
+                if needed > 1
+                else "",
+                "other": device.ports[0].of.title if needed == 1 else "",
+            },
+            (("links taken", Quantity(needed)), ("its own", Quantity(own))),
+            severity=None if own else Severity.WARNING,
+        )
+
+
+def _ports(device: Device) -> str:
+    return " and ".join(f"{many.count:,} x {many.of.title}" for many in device.ports)
+
+
+def _declared(study: Study, holder: Hardware, domain: Domain) -> Span:
+    """Where the shape or the link was written; the selection where the catalog says it."""
+    origin = domain.origin("shape") or domain.origin("link")
+    if origin is None or holder.catalog:
+        return study.subject.place("on")
+    return origin.span
+
+
+RULES: tuple[Rule, ...] = (
+    too_few_devices,
+    idle_devices,
+    unjoined_group,
+    mixed_devices,
+    links_beyond_ports,
+)

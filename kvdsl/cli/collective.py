@@ -10,17 +10,20 @@ from typing import TYPE_CHECKING
 import click
 
 from kvdsl.cli.console import Console
-from kvdsl.cli.exits import CommandError, Exit
+from kvdsl.cli.exits import CommandError, Exit, exit_of, unreadable
 from kvdsl.cli.options import color_option, file_names
+from kvdsl.cli.plan import errors_of, say_errors
+from kvdsl.diagnostics import Report
 from kvdsl.render import machine
 from kvdsl.render.characters import safe
 from kvdsl.render.derivation import derivation_text
+from kvdsl.render.diagnostics import tally
 from kvdsl.render.tables import Table, as_text
 from kvdsl.spec.library import COLLECTIVES
 from kvdsl.units import BYTE_RATE, BYTES, TIME, Quantity, shown, unit
 
 if TYPE_CHECKING:
-    from kvdsl.planning.quotes import Question, Quote
+    from kvdsl.planning.quotes import Question, Quote, Quoter
 
 _SIZE = re.compile(r"(?P<number>\d[\d_]*(?:\.\d+)?)\s*(?P<unit>[A-Za-z]*)")
 
@@ -80,7 +83,15 @@ def command(  # noqa: PLR0913, PLR0917 - one a flag
     if sizes and tokens is not None:
         raise click.UsageError("give --bytes or --tokens, not both")
     shared = Question(kind, ranks, None, nodes or 0, tokens, hidden or 0, copies, 0, backend)
-    found = _quotes(file, hardware, shared, [_bytes(size) for size in sizes], libraries)
+    source, report = _source(file)
+    if any(map(unreadable, report.diagnostics)):
+        say_errors(console, report)
+        return exit_of(report)
+    # A name of the catalog needs its kind before it, unless the file may have it.
+    names = [name if "." in name or file else f"libraries.{name}" for name in libraries]
+    found = _quotes(source, hardware, shared, [_bytes(size) for size in sizes], names)
+    if errors := tally(errors_of(report)):
+        console.say(f"note: {errors} of the spec; `kvdsl check` tells them")
     if output == "json":
         console.write(machine.text(_data(kind, hardware, found)))
     elif explain:
@@ -93,20 +104,24 @@ def command(  # noqa: PLR0913, PLR0917 - one a flag
     return Exit.FINE
 
 
+def _source(file: str | None) -> tuple[Quoter, Report]:
+    """Whose names may be used, and what is wrong with it."""
+    from kvdsl.pipeline import quoter, quoter_of
+
+    return (quoter(), Report()) if file is None else quoter_of(file)
+
+
 def _quotes(
-    file: str | None,
+    source: Quoter,
     hardware: str,
     shared: Question,
     sizes: Sequence[int],
-    libraries: Sequence[str],
+    names: Sequence[str],
 ) -> list[Quote]:
     from dataclasses import replace
 
-    from kvdsl.pipeline import quoter, quoter_of
     from kvdsl.planning.quotes import Refused
 
-    source = quoter() if file is None else quoter_of(file)
-    names = [name if "." in name or file else f"libraries.{name}" for name in libraries]
     asked = [replace(shared, size=size) for size in sizes] or [shared]
     try:
         return [source.quote(hardware, each, names) for each in asked]
@@ -125,7 +140,7 @@ def _text(kind: str, hardware: str, found: Sequence[Quote], columns: int) -> str
                 *(shown(time) for time in times),
                 *(() if kind in EXPERTS else (_rate(kind, each),)),
                 each.algorithms[0].replace("_", " "),
-                each.basis,
+                f"{each.basis} ({each.lent})" if each.lent else each.basis,
             )
         )
     rate = () if kind in EXPERTS else ("bus bandwidth",)
@@ -156,6 +171,7 @@ def _data(kind: str, hardware: str, found: Sequence[Quote]) -> machine.Json:
                 "library": each.library,
                 "algorithm": each.algorithms[0],
                 "constants": each.basis,
+                **({"borrowed_row": each.lent} if each.lent else {}),
             }
             for each in found
         ],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kvdsl.cli.console import Console
-from kvdsl.cli.exits import CommandError, Exit, exit_of
+from kvdsl.cli.exits import CommandError, Exit, exit_of, unreadable
 from kvdsl.cli.files import shown_file
 from kvdsl.cli.options import Overrides, color_option, file_names, override_options
 from kvdsl.cli.plan import errors_of, say_errors
@@ -78,11 +78,15 @@ def answered(
     Errors are shown where they left no answer. A requirement that fails, as it may well do under
     another layout, takes nothing from a number: it gets one line.
     """
-    from kvdsl.pipeline import ask
+    from kvdsl.pipeline import Answer, ask
 
     answer = ask(file, dotted, made, length=length)
+    if any(map(unreadable, answer.report.diagnostics)):
+        answer = Answer(answer.report)  # whatever the catalog has of that name
     errors = tally(errors_of(answer.report))
     if not _found(answer):
+        if answer.absent:
+            raise CommandError(f"no value `{safe(dotted)}`: {safe(answer.absent)}")
         if not errors:
             raise CommandError(_nothing(file, dotted, answer.known))
         say_errors(console, answer.report)

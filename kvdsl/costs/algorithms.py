@@ -69,6 +69,8 @@ class Timing:
     time: Term
     low: Any
     high: Any
+    lent: tuple[str, ...] = ()
+    """Rows of its tables that a generation without one borrows, as `other`."""
 
 
 def _of_format(label: str, size: Any, source: str | None) -> Term:
@@ -201,7 +203,10 @@ def timing(library: Library, algorithm: Algorithm, route: Route, message: Messag
     """The time of an algorithm that may run on this route."""
     message = message.under(algorithm, library)
     generation = route.device.generation
-    launch, own = _row(library, algorithm, "launch", generation, TIME)
+    launch, lent = _row(library, algorithm, "launch", generation, TIME)
+    tables = [t for t in ("step", "efficiency") if getattr(algorithm, t)]
+    lenders = [lent, *(_row(library, algorithm, t, generation, NONE)[1] for t in tables)]
+    borrowed = tuple(dict.fromkeys(filter(None, lenders)))
     wires = _wires(library, algorithm, route, message)
     slow = slowest_wire.derive("bytes on the slowest wire", "", **wires)
     stepped = (
@@ -235,7 +240,7 @@ def timing(library: Library, algorithm: Algorithm, route: Route, message: Messag
         wire=slow,
     )
     latency = [launch, *stepped]
-    basis = "fitted" if own and known else "borrowed"
+    basis = "fitted" if known and not borrowed else "borrowed"
     basis = library.basis if library.basis != "fitted" else basis
     band = (algorithm.band if basis == "fitted" else algorithm.loose) or Band()
     time = total(
@@ -243,7 +248,7 @@ def timing(library: Library, algorithm: Algorithm, route: Route, message: Messag
     )
     still = sum(real(term.value) for term in latency)
     low, high = _bounds(still, slow.value, filling.value, band)
-    return Timing(library, algorithm, basis, time, low, high)
+    return Timing(library, algorithm, basis, time, low, high, borrowed)
 
 
 def _bounds(latency: Any, wire: Any, filling: Any, band: Band) -> tuple[Any, Any]:
@@ -321,13 +326,27 @@ def _network(
 
 def _row(
     library: Library, algorithm: Algorithm, attribute: str, generation: str | None, unit: Dimension
-) -> tuple[Term, bool]:
-    """The row of a table for a generation, and whether it is its own."""
+) -> tuple[Term, str]:
+    """The row of a table for a generation, and the row that it borrows where it has none of its
+    own (else empty)."""
     table = getattr(algorithm, attribute)
     key = next((k for k in (generation, ANY, OTHER) if k in table), None)
-    value = table[key] if key is not None else next(iter(table.values()))
-    label = attribute if key in (ANY, None) else f"{attribute} ({key})"
-    return _constant(library, algorithm, attribute, label, value, unit), key not in (OTHER, None)
+    key = _nearest(library.generations, tuple(table), generation) if key is None else key
+    label = attribute if key == ANY else f"{attribute} ({key})"
+    lender = "" if key in (ANY, generation) else key
+    note = f"borrowed: no row for {generation or 'a device that names no generation'}"
+    found = _constant(library, algorithm, attribute, label, table[key], unit)
+    return (replace(found, note=note) if lender else found), lender
+
+
+def _nearest(order: tuple[str, ...], rows: tuple[str, ...], generation: str | None) -> str:
+    """The row of the nearest generation, of two as near the older; the first where the order does
+    not say where one stands."""
+    if generation not in order:
+        return rows[0]
+    at = order.index(generation)
+    known = [order.index(row) for row in rows if row in order]
+    return order[min(known, key=lambda n: (abs(n - at), n))] if known else rows[0]
 
 
 def _constant(

@@ -105,6 +105,8 @@ class CollectiveCost:
     apart: tuple[tuple[Term, Term], ...] = ()
     """Where requests go in parts, each beside the attention of another: in how many, and all of
     their exchanges one after the other."""
+    lent: str = ""
+    """The row of another generation that the constants are borrowed from."""
 
 
 def costs(
@@ -166,13 +168,14 @@ def _cost(
     if found is None:
         once = _ideal(placement, exchange, group, size, label)
         low, high, basis, name = once.value, once.value, "ideal", once.formula.name  # type: ignore[union-attr]
+        lent = ""
     else:
         once = found.time.named(label)
-        low, high, basis = found.low, found.high, found.basis
+        low, high, basis, lent = found.low, found.high, found.basis, found.lent
         name = f"{found.chosen[0].algorithm.name.replace('_', ' ')}"
     often = of_model(placement.subject.model, f"times in a {what}", exchange.count)
     each = repeated.derive(f"{label[4:]}s in stage {exchange.stage}", count=often, each=once)
-    return CollectiveCost(exchange, group, size, once, each, low, high, basis, name)
+    return CollectiveCost(exchange, group, size, once, each, low, high, basis, name, lent=lent)
 
 
 def _ideal(placement: Placement, exchange: Exchange, group: Group, size: Term, label: str) -> Term:

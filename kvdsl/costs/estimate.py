@@ -58,7 +58,7 @@ def estimate(subject: Subject, placement: Placement | None = None) -> Estimate:
         values.update(found.values)
         if found.load is not None:
             values["memory.free"] = _free(placement, books, found.load)
-        _money(placement, values)
+        values.update(money.paid([placement], subject.deployment, values))
         return Estimate(subject, placement, books, capacity, found.load, found.decode,
                         found.prefill, values)  # fmt: skip
     first = prefill(placement, books) if subject.pool.role != "decode" else None
@@ -71,7 +71,7 @@ def estimate(subject: Subject, placement: Placement | None = None) -> Estimate:
         carried, step = _decoded(placement, books, values["kv.sequences"], first)
         values.update(step.terms)
         values["memory.free"] = _free(placement, books, carried)
-    _money(placement, values)
+    values.update(money.paid([placement], subject.deployment, values))
     return Estimate(subject, placement, books, capacity, carried, step, first, values)
 
 
@@ -175,19 +175,6 @@ def _free(placement: Placement, books: tuple[Ledger, ...], carried: Load) -> Ter
         note=f"requests of {length:,} tok",
     )
     return free_room.derive("free room", room=book.room, used=used)
-
-
-def _money(placement: Placement, values: dict[str, Term]) -> None:
-    price, watts = money.price_term(placement), money.power_term(placement)
-    if watts is not None:
-        values["power"] = watts
-    if price is None:
-        return
-    values["cost.per_hour"] = price
-    if "decode.throughput" in values:
-        values["cost.per_mtok"] = money.price_of_token.derive(
-            "price of an output token", price=price, throughput=values["decode.throughput"]
-        )
 
 
 def reloaded(found: Estimate, workload: Workload) -> Placement:

@@ -33,6 +33,11 @@ class Price:
     def basis(self) -> str:
         return self.chosen[0].basis
 
+    @property
+    def lent(self) -> str:
+        """The rows that a generation without its own borrows; empty where it has them."""
+        return " and ".join(self.chosen[0].lent)
+
 
 def refusal(algorithm: Algorithm, route: Route, message: Message) -> str | None:
     """Why an algorithm does not run here, whatever the size; None if it does."""

@@ -75,6 +75,8 @@ class Unit:
     device: Device | None = None
     nics: tuple[int, Link] | None = None
     """Of a node: how many NICs, and the slowest of them."""
+    of: Hardware | None = None
+    """The declaration; none of what is only so many side by side."""
 
 
 COSTED_FABRICS = ("switch", "rail", "tree")
@@ -85,18 +87,49 @@ def unit_of(hardware: Hardware) -> Unit:
     """The unit of a piece of hardware, with all that lies in it."""
     match hardware:
         case Device():
-            return Unit("device", hardware.title, 1, device=hardware)
+            return Unit("device", hardware.title, 1, device=hardware, of=hardware)
         case Node():
             return _node(hardware)
         case Rack():
             nodes = tuple((many.count, unit_of(many.of)) for many in hardware.nodes)
             size, members = _size(nodes), sum(count for count, _ in nodes)
             join = _scale_up(hardware.scale_up or hardware.bridge, size, members)
-            return Unit("rack", hardware.title, size, nodes, join)
+            return Unit("rack", hardware.title, size, nodes, join, of=hardware)
         case Cluster():
             inside = tuple((count, unit_of(of)) for count, of in _members(hardware))
             join = _fabric(hardware.fabric, inside) if hardware.fabric else None
-            return Unit("cluster", hardware.title, _size(inside), inside, join)
+            return Unit("cluster", hardware.title, _size(inside), inside, join, of=hardware)
+
+
+def domains(unit: Unit) -> Iterator[tuple[Hardware, Domain, Unit, Device]]:
+    """The scale-up domains in a unit, each kind once: what declares it, the domain, the unit that
+    it joins and the first device there."""
+    domain = unit.of.scale_up or unit.of.bridge if isinstance(unit.of, Node | Rack) else None
+    if unit.of is not None and domain is not None:
+        inside = next((u for _, u in unit.children if u.kind == "pairs"), unit)
+        yield unit.of, domain, inside, first_device(unit)
+    for _, child in unit.children:
+        yield from domains(child)
+
+
+def first_device(unit: Unit) -> Device:
+    while unit.children:
+        unit = unit.children[0][1]
+    if unit.device is None:
+        raise ValueError(f"{unit.title} has no device")
+    return unit.device
+
+
+def links_taken(join: Join) -> int:
+    """Links that a scale-up domain takes of each device, as it is costed: to each peer of a mesh,
+    each way along each axis of a ring or torus, else one."""
+    match join.shape:
+        case "mesh":
+            return max(1, join.places - 1)
+        case "ring" | "torus":
+            return 2 * max(1, sum(length > 1 for length in join.dims))
+        case _:
+            return 1
 
 
 def _size(children: Iterable[tuple[int, Unit]]) -> int:
@@ -115,7 +148,7 @@ def _node(node: Node) -> Unit:
     count = sum(many.count for many in node.nics)
     slowest = min((many.of for many in node.nics), key=lambda nic: nic.bandwidth, default=None)
     nics = (count, slowest) if slowest is not None else None
-    return Unit("node", node.title, size, devices, outer, nics=nics)
+    return Unit("node", node.title, size, devices, outer, nics=nics, of=node)
 
 
 def _bus(host: Host, devices: int) -> Join | None:

@@ -7,7 +7,7 @@ keeps equal neighbours as one entry with a count, so 10^12 nodes cost no more th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -92,14 +92,19 @@ class Topology:
         """How many devices, nodes, racks or clusters hold one of the first `used` devices."""
         if kind == "device":
             return used
-        runs = sorted((start, start + min(used - first, length))
-                      for first, start, length in self.picked if used > first)  # fmt: skip
+        runs = self.runs(used)
         count = sum(_touched(self.root, kind, start, end) for start, end in runs)
         # Two runs in one unit touch it once.
         return count - sum(
             self._unit(kind, end - 1) == self._unit(kind, start)
             for (_, end), (start, _) in pairwise(runs)
         )
+
+    def runs(self, used: int) -> list[tuple[int, int]]:
+        """Places in the root of the first `used` devices: runs from the first to before the
+        last."""
+        return sorted((start, start + min(used - first, length))
+                      for first, start, length in self.picked if used > first)  # fmt: skip
 
     def _unit(self, kind: str, device: int) -> int:
         """The unit of a kind that holds a device of the root, named by its first device."""
@@ -213,6 +218,34 @@ def _touched(unit: Unit, kind: str, start: int, end: int) -> int:
                 found += max(0, inside - 2) * _touched(child, kind, 0, child.devices)
         offset += count * child.devices
     return found
+
+
+def touched_units(
+    unit: Unit, runs: Sequence[tuple[int, int]], ends: Callable[[Unit], bool]
+) -> Iterator[tuple[Unit, int]]:
+    """Units that hold a place of the runs, from `unit` down to those at which `ends`, else to
+    devices, with how many of each. Equal neighbours that lie in a run whole are looked at once."""
+    if not runs:
+        return
+    if ends(unit) or not unit.children:
+        yield unit, 1
+        return
+    offset = 0
+    for count, child in unit.children:
+        size = child.devices
+        inside = [(max(0, a - offset), min(count * size, b - offset)) for a, b in runs]
+        inside = [(a, b) for a, b in inside if a < b]
+        whole = sum(max(0, b // size - -(-a // size)) for a, b in inside)
+        if whole:
+            for one, many in touched_units(child, [(0, size)], ends):
+                yield one, whole * many
+        for number in sorted({n for a, b in inside for n in (a // size, (b - 1) // size)}):
+            begin = number * size
+            parts = [(max(0, a - begin), min(size, b - begin)) for a, b in inside]
+            parts = [(a, b) for a, b in parts if a < b]
+            if parts != [(0, size)]:
+                yield from touched_units(child, parts, ends)
+        offset += count * size
 
 
 # --- from the spec -----------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product, zip_longest
 
@@ -23,7 +23,9 @@ from kvdsl.costs.money import price_of_token
 from kvdsl.costs.service import Service
 from kvdsl.diagnostics import Diagnostic, Label, Severity
 from kvdsl.formulas import Term
+from kvdsl.placement.sites import level_of, one_piece
 from kvdsl.planning import pools
+from kvdsl.planning.absences import absences
 from kvdsl.planning.claims import explanation
 from kvdsl.planning.ranges import Ranges
 from kvdsl.planning.subjects import inputs, subject
@@ -63,6 +65,8 @@ class Outcome:
     told: tuple[Told, ...]
     faults: tuple[Diagnostic, ...]
     service: Service | None = None
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """Why values are missing, by their names, where the reason is known."""
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -112,8 +116,9 @@ def outcome(
         values |= measured_values(deployment, values)
     if whole is not None:
         told.extend(_told(fired, whole.shown()) for fired in examine_service(whole))
+    absent = absences(deployment, estimates, values)
     judged = tuple(judge(r, values) for r in deployment.requirements) if values else ()
-    told.extend(_requirement_findings(deployment, judged, estimates, layout))
+    told.extend(_requirement_findings(deployment, judged, estimates, layout, absent))
     told.extend(_not_costed(deployment))
     told.extend(_no_output(deployment))
     told.extend(_shared_devices(estimates))
@@ -121,7 +126,7 @@ def outcome(
     sound = complete and not _stopped(told)
     told = list(_waived(deployment, told, book.today, complete=sound))
     told.extend(policy_findings(deployment, values, book.policies))
-    return Outcome(deployment, estimates, values, judged, tuple(told), tuple(faults), whole)
+    return Outcome(deployment, estimates, values, judged, tuple(told), tuple(faults), whole, absent)
 
 
 def _answered(found: Estimate) -> Estimate:
@@ -234,7 +239,7 @@ def _shared_devices(estimates: Mapping[str, Estimate]) -> Iterator[Told]:
     taken: dict[Span | None, Ranges] = {}
     for name, estimate in estimates.items():
         pool = estimate.subject.pool
-        if pool.on is None or not pool.on.of.name or pool.on.of.catalog:
+        if pool.on is None or not one_piece(pool.on, pool.on) or pool.on.of.catalog:
             continue
         known = taken.setdefault(pool.on.of.at, Ranges())
         found: Counter[str] = Counter()
@@ -246,6 +251,7 @@ def _shared_devices(estimates: Mapping[str, Estimate]) -> Iterator[Told]:
                 "first": first,
                 "second": name,
                 "title": pool.on.of.title,
+                "level": pool.on.pick.level if pool.on.pick else level_of(pool.on.of),
                 "count": count,
             }
             fact = Fact(estimate.subject.place("on"), fills)
@@ -312,18 +318,25 @@ def _requirement_findings(
     judged: Sequence[Judged],
     estimates: Mapping[str, Estimate],
     layout: Layout | None,
+    absent: Mapping[str, str],
 ) -> Iterator[Told]:
     for one in judged:
         if one.result.status == "unanswered":
-            yield _unanswered(one)
+            yield _unanswered(one, absent)
         elif one.result.status == "fails":
             yield _failed(deployment, one, estimates, layout)
 
 
-def _unanswered(one: Judged) -> Told:
+def _unanswered(one: Judged, absent: Mapping[str, str]) -> Told:
     rule = claim_rules.unanswered_requirement
     names = ", ".join(one.missing) or one.result.text
-    fills = {"names": names, "text": one.result.text, "why": "nothing here gives it"}
+    reasons = dict.fromkeys(absent[name] for name in one.missing if name in absent)
+    fills = {
+        "names": names,
+        "text": one.result.text,
+        "why": "nothing here gives it",
+        "reason": "; ".join(reasons),
+    }
     fact = Fact(one.requirement.condition.span, fills)
     severity = rule.severity if one.requirement.keyword == "require" else Severity.WARNING
     return Told(rule, worded(rule, fact, severity), fact, severity, None)

@@ -14,8 +14,10 @@ from kvdsl.checks import claims as claim_rules
 from kvdsl.checks.findings import worded
 from kvdsl.checks.study import Fact, Fill
 from kvdsl.costs.estimate import Estimate
+from kvdsl.costs.money import power_bill, price_bill
 from kvdsl.diagnostics import Severity
 from kvdsl.formulas import Term, total
+from kvdsl.placement.sites import level_of, one_piece
 from kvdsl.planning.deploy import Outcome, Told
 from kvdsl.requirements import Judged, judge
 from kvdsl.rules import Rule
@@ -39,25 +41,47 @@ class FleetOutcome:
 
 def fleet_outcome(fleet: Fleet, outcomes: Sequence[Outcome]) -> FleetOutcome:
     """The outcomes are those of the fleet's deployments, in its order."""
-    values = dict(_values(outcomes))
+    values = dict(_values(fleet, outcomes))
     whole = all(found.values for found in outcomes)
     judged = tuple(judge(r, values) for r in fleet.requirements) if whole else ()
     told = (*_failed(judged), *_shared(outcomes))
     return FleetOutcome(fleet, values, judged, told)
 
 
-def _values(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, Term]]:
+def _values(fleet: Fleet, outcomes: Sequence[Outcome]) -> Iterator[tuple[str, Term]]:
+    bills = _bills(fleet, outcomes)
     for name, label in SUMS.items():
         terms = [
             found.values[name].named(found.deployment.name)
             for found in outcomes
             if name in found.values
         ]
-        if len(terms) == len(outcomes) and terms:
-            yield name, total(f"{label} of the fleet", terms)
+        one = total(f"{label} of the fleet", terms) if terms else None
+        if one is not None and len(terms) == len(outcomes) and name not in bills:
+            yield name, one
+        elif (bill := bills.get(name)) is not None:
+            # The sum shows each deployment, where no unit is in two of them.
+            apart = one is not None and one.value == bill.value
+            yield name, one if one is not None and apart else bill
     for found in outcomes:
         for name, term in found.values.items():
             yield f"deployments.{found.deployment.name}.{name}", term
+
+
+def _bills(fleet: Fleet, outcomes: Sequence[Outcome]) -> dict[str, Term | None]:
+    """What all deployments pay together: a node that two of them stand in is there once. Those
+    with a price of their own pay it apart, unless the fleet has one."""
+    if not all(found.values for found in outcomes):
+        return dict.fromkeys(("power", "cost.per_hour"))
+    held = [(o, [e.placement for e in o.estimates.values()]) for o in outcomes]
+    every = [placement for _, placements in held for placement in placements]
+    apart = [] if fleet.price is not None else [each for each in held if each[0].deployment.price]
+    shared = [p for o, ps in held if not any(o is own for own, _ in apart) for p in ps]
+    bills = [price_bill(placements, o.deployment) for o, placements in apart]
+    bills += [price_bill(shared, fleet)] if shared else []
+    prices = [bill.whole for bill in bills if bill.whole is not None]
+    price = total("cost an hour of the fleet", prices) if len(prices) == len(bills) else None
+    return {"power": power_bill(every).whole, "cost.per_hour": price}
 
 
 def _failed(judged: Sequence[Judged]) -> Iterator[Told]:
@@ -101,6 +125,7 @@ def _shared(outcomes: Sequence[Outcome]) -> Iterator[Told]:
                     "first": one.deployment.name,
                     "second": other.deployment.name,
                     "title": on.of.title,
+                    "level": on.pick.level if on.pick else level_of(on.of),
                     "count": count,
                 }
                 fact = Fact(second.subject.place("on"), fills)
@@ -108,9 +133,9 @@ def _shared(outcomes: Sequence[Outcome]) -> Iterator[Told]:
 
 
 def _common(first: Estimate, second: Estimate) -> int:
-    """Devices in both; only a named cluster is one thing, `2 x nodes.hgx_h100` is some two."""
+    """Devices in both of what is one piece; `2 x nodes.hgx_h100` is some two."""
     a, b = first.subject.pool.on, second.subject.pool.on
-    if a is None or b is None or not a.of.name or a.of.at != b.of.at or a.of.catalog:
+    if a is None or b is None or not one_piece(a, b):
         return 0
     return sum(
         max(0, min(s + n, t + m) - max(s, t))

@@ -11,16 +11,18 @@ from collections.abc import Callable, Mapping, Sequence
 from kvdsl.costs.estimate import Estimate
 from kvdsl.costs.fitted import handed_on
 from kvdsl.costs.load import asked_requests
+from kvdsl.costs.money import paid
 from kvdsl.costs.service import Service, service
 from kvdsl.formulas import Term, greatest, least, total
 from kvdsl.spec.deployment import Deployment
 
 _SUMMED = frozenset(
     {
-        "kv.tokens", "kv.sequences", "decode.throughput", "prefill.throughput", "gpus", "power",
-        "cost.per_hour",
+        "kv.tokens", "kv.sequences", "decode.throughput", "prefill.throughput", "gpus",
     }
 )  # fmt: skip
+_PAID = frozenset({"cost.per_hour", "cost.per_mtok", "power"})
+"""Of the hardware that all pools stand on: no sum of theirs, as two may stand in one node."""
 _LEAST = frozenset({"kv.tokens_per_rank", "memory.kv", "memory.free"})
 
 
@@ -28,14 +30,14 @@ def served(
     deployment: Deployment, estimates: Mapping[str, Estimate]
 ) -> tuple[dict[str, Term], Service]:
     """Every value that the deployment answers, and what its pools make together."""
-    own = _own(estimates)
+    own = _own(deployment, estimates)
     made = service(deployment, estimates, own)
     apart = {name: term for name, term in own.items() if name.startswith("pools.")}
     whole = {name: term for name, term in own.items() if name not in apart}
     return {**whole, **made.values, **apart}, made
 
 
-def _own(estimates: Mapping[str, Estimate]) -> dict[str, Term]:
+def _own(deployment: Deployment, estimates: Mapping[str, Estimate]) -> dict[str, Term]:
     """The pools' own values, joined."""
     pools = list(estimates.values())
     if len(pools) == 1:
@@ -43,12 +45,11 @@ def _own(estimates: Mapping[str, Estimate]) -> dict[str, Term]:
     found: dict[str, Term] = {}
     names = dict.fromkeys(name for pool in pools for name in pool.values)
     for name in names:
-        if name == "cost.per_mtok":
-            continue
         terms = [pool.values[name] for pool in _asked(name, pools) if name in pool.values]
-        if terms and (name not in ("cost.per_hour", "power") or len(terms) == len(pools)):
+        if terms and name not in _PAID:
             found[name] = _joined(name, terms)
     found.update(_waited_for(pools, found))
+    found.update(paid([pool.placement for pool in pools], deployment, found))
     for title, pool in estimates.items():
         for name, term in pool.values.items():
             found[f"pools.{title}.{name}"] = term

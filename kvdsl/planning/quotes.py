@@ -63,6 +63,8 @@ class Quote:
     library: str
     term: Term
     route: Route
+    lent: str = ""
+    """The row that is borrowed where the device's generation has none."""
 
 
 def quote(hardware: Declaration, libraries: Sequence[Library], asked: Question) -> Quote:
@@ -143,6 +145,7 @@ def _quoted(found: Price, way: Route, size: Any) -> Quote:
         found.chosen[0].library.title,
         found.time,
         way,
+        found.lent,
     )
 
 

@@ -156,6 +156,7 @@ def _row(pool: str, phase: str, cost: CollectiveCost) -> CollectiveRow:
         cost.basis,
         None if cost.basis == "ideal" else Quantity(float(cost.low), TIME),
         None if cost.basis == "ideal" else Quantity(float(cost.high), TIME),
+        cost.lent,
     )
 
 

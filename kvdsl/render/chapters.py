@@ -210,7 +210,10 @@ class Chapter:
         rows = [row for row in (both.decode, both.prefill) if row is not None]
         names = " or ".join(dict.fromkeys(row.algorithm for row in rows))
         known = all(row.basis in ("ideal", "fitted") for row in rows)
-        return names + ("" if known else f", {rows[0].basis} constants")
+        lent = rows[0].lent
+        return names + (
+            "" if known else f", {rows[0].basis} constants{f' ({lent})' if lent else ''}"
+        )
 
     def picture(self, number: int, title: str) -> str:
         return placement(f"{self.prefix}picture-{number}", title, self.plan.pictures[number])

@@ -183,6 +183,7 @@ def _collective(row: CollectiveRow) -> Json:
         "size": quantity(row.size),
         "algorithm": row.algorithm,
         "constants": row.basis,
+        **({"borrowed_row": row.lent} if row.lent else {}),
         "once": quantity(row.once),
         "low": maybe(row.low),
         "high": maybe(row.high),

@@ -97,7 +97,8 @@ class Band(Block):
 
 class Algorithm(Block):
     """One way to do a collective. Times by device generation, `{ hopper = 4.3 us; other = 7 us }`,
-    or one for all; `other` is what an unknown generation borrows."""
+    or one for all; `other` is what a generation without a row borrows. Without `other` it borrows
+    the nearest row in the order of the library's `generations`, else the first."""
 
     name: str = ""
     does: Annotated[tuple[Collective, ...], Listed(Word(COLLECTIVES))] = Field(
@@ -171,6 +172,11 @@ class Library(Declaration):
     version: String | None = Field(default=None, description="of the library")
     basis: Annotated[Basis, Word(BASES)] = Field(
         default="fitted", description="where its constants come from"
+    )
+    generations: Annotated[tuple[str, ...], Listed(Word())] = Field(
+        default=(),
+        description="of devices, oldest first: one without a row borrows the nearest, the older "
+        "of two as near",
     )
     algorithms: Annotated[dict[str, Algorithm], Special()] = Field(
         default_factory=dict, description="one way to do a collective"

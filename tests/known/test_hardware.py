@@ -15,11 +15,13 @@ from typing import Any
 
 import pytest
 
+from kvdsl.placement.joins import domains, links_taken
+from kvdsl.placement.topology import topology
 from kvdsl.project.catalog import Catalog
 from kvdsl.project.loader import load_text
 from kvdsl.resolve.resolver import Resolver
 from kvdsl.spec.declaration import Declaration
-from kvdsl.spec.hardware import Device, Link, ManyLinks, Node, Rack, Tier
+from kvdsl.spec.hardware import Device, Link, ManyLinks, Node, Rack, Selection, Tier
 from tests.known.published import HERE
 
 Facts = dict[str, Any]
@@ -342,3 +344,19 @@ def test_a_price_is_one_that_was_found_and_the_others_are_told(name: str) -> Non
 def test_devices_without_a_price_among_the_facts_have_none() -> None:
     priced = {fact["accelerator"] for fact in DATA["prices"]}
     assert [name for name in DEVICES if name not in priced and device(name).price] == []
+
+
+@pytest.mark.parametrize(
+    "name", [f"{kind}.{name}" for kind in ("nodes", "racks") for name in CATALOG.names(kind)]
+)
+def test_no_domain_takes_more_links_than_its_devices_have(name: str) -> None:
+    """What KV218 judges in a spec, and in the catalog has nothing to say of."""
+    hardware = entry(name)
+    assert isinstance(hardware, Node | Rack)
+    for _, _, unit, known in domains(topology(Selection(of=hardware)).root):
+        assert unit.join is not None
+        link, taken = unit.join.link, links_taken(unit.join)
+        own = [many.count for many in known.ports if many.of.title == link.title]
+        ports = sum(many.count * Fraction(many.of.bandwidth) for many in known.ports)
+        assert not own or taken <= sum(own)
+        assert not known.ports or taken * Fraction(link.bandwidth) <= ports

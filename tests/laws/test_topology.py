@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvdsl.placement.sites import sites
 from kvdsl.placement.topology import made_of, topology
 from kvdsl.spec.hardware import (
     Cluster,
@@ -68,3 +69,31 @@ def test_what_a_selection_is_made_of_is_what_a_walk_over_its_devices_meets() -> 
             for kind, titles in (("node", ("mixed", "plain")), ("device", ("small", "large"))):
                 wanted = {title: len(units[title]) for title in titles if title in units}
                 assert made_of(there, kind) == wanted, (first, last)
+
+
+def test_units_of_pools_on_one_piece_of_hardware_are_those_that_their_devices_lie_in() -> None:
+    device = Device(name="gpu", memory=GB, bandwidth=GB)
+    small = Node(name="small", devices=(ManyDevices(count=2, of=device),))
+    large = Node(name="large", devices=(ManyDevices(count=3, of=device),))
+    rack = Rack(name="rack", nodes=(ManyNodes(count=2, of=small), ManyNodes(count=1, of=large)))
+    hall = Cluster(name="hall", racks=(ManyRacks(count=2, of=rack),))
+    starts = (0, 2, 4, 7, 9, 11, 14)
+    pick = Pick(level="devices", runs=((0, 13),))
+    for first in range(14):
+        for last in range(first, 14):
+            one = Selection(of=hall, pick=Pick(level="devices", runs=((first, last),)))
+            other = Selection(of=hall, pick=pick.model_copy(update={"runs": ((last, 13),)}))
+            found = sites([(one, topology(one), last - first + 1), (other, topology(other), 2)])
+            held = {*range(first, last + 1), *range(last, min(14, last + 2))}
+            nodes = {n for n in range(6) if held & set(range(starts[n], starts[n + 1]))}
+            assert [site.touched("node") for site in found] == [len(nodes)]
+            racks = len({place // 7 for place in held})
+            assert found[0].touched("rack") == racks
+            assert found[0].touched("device") == len(held)
+            by_title = {
+                unit.title: count
+                for unit, count in found[0].units(lambda u: u.title == "large").items()
+            }
+            assert by_title.get("large", 0) == len(nodes & {2, 5})
+            rest = sum(1 for place in held if place % 7 < 4)
+            assert by_title.get("gpu", 0) == rest

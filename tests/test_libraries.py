@@ -1,0 +1,74 @@
+"""Which row of a library's tables a device's generation has, and what is said where it borrows."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvdsl.pipeline import compile_text, quoter
+from kvdsl.planning.quotes import Question
+
+SPEC = """kvspec 1
+library mine {{
+  family      = mine
+  generations = [volta, ampere, ada, hopper, blackwell, rubin]
+  algorithm ring {{
+    does       = [all_reduce, all_gather, reduce_scatter]
+    way        = ring
+    launch     {{ {launch} }}
+    efficiency = 80 %
+  }}
+}}
+device card extends devices.h100_sxm {{ generation = {generation} }}
+node box {{ devices = 4 x card; scale_up {{ link = links.nvlink4 }} }}
+engine own {{ family = vllm; version = "1"; block = 16 tok; libraries = [mine] }}
+deployment served {{
+  model    = models.llama_3_1_8b
+  weights  = formats.bf16
+  kv       = formats.bf16
+  engine   = own
+  on       = 1 x box
+  layout   {{ tp = 4 }}
+  budget   {{ reserve = 3 GB }}
+  workload {{ context = 8 ktok; concurrency = 8 req }}
+}}
+"""
+ROWS = "ampere = 8 us; hopper = 4 us; blackwell = 7 us"
+ASKED = Question("all_reduce", 4, 8)
+
+
+@pytest.mark.parametrize(
+    ("generation", "rows", "lent"),
+    [
+        ("hopper", ROWS, ""),
+        ("rubin", ROWS, "blackwell"),
+        ("volta", ROWS, "ampere"),
+        ("ada", ROWS, "ampere"),  # as near to hopper: the older
+        ("cdna3", ROWS, "ampere"),  # in no order: the first
+        ("rubin", ROWS + "; other = 9 us", "other"),
+        ("rubin", "other = 9 us", "other"),
+    ],
+)
+def test_a_generation_without_a_row_borrows_the_nearest(
+    generation: str, rows: str, lent: str
+) -> None:
+    source = quoter(SPEC.format(launch=rows, generation=generation))
+    found = source.quote("box", ASKED, ["mine"])
+    assert (found.lent, found.basis) == (lent, "borrowed" if lent else "fitted")
+    time = dict(part.split(" = ") for part in rows.split("; "))[lent or generation]
+    assert found.time == pytest.approx(float(time.removesuffix(" us")) * 1e-6, rel=1e-3)
+    row = next(leaf for leaf in found.term.leaves() if leaf.label.startswith("launch"))
+    assert row.label == f"launch ({lent or generation})"
+    assert row.note == (f"borrowed: no row for {generation}" if lent else "")
+
+
+def test_a_row_for_all_generations_is_borrowed_by_none() -> None:
+    text = SPEC.replace("launch     {{ {launch} }}", "launch     = 5 us")
+    found = quoter(text.format(generation="rubin")).quote("box", ASKED, ["mine"])
+    assert (found.lent, found.basis) == ("", "fitted")
+
+
+def test_a_plan_says_which_row_its_collectives_borrow() -> None:
+    plan = compile_text(SPEC.format(launch=ROWS, generation="rubin")).plan("served")
+    rows = [row for row in plan.collectives if row.kind == "all-reduce"]
+    assert rows
+    assert {(row.basis, row.lent) for row in rows} == {("borrowed", "blackwell")}
