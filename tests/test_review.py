@@ -247,6 +247,66 @@ def test_a_deleted_import_is_told_as_a_file_that_cannot_be_planned(scratch: Scra
     assert scratch.kvdsl("diff", "--against", "HEAD~1", "--fail-on", "regression").code == 1
 
 
+BROKEN = OTHER.replace("{ tp = 8 }", "{ tp = }")
+FAULT = "a value was expected after `tp =`, but `}` stands there"
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "json", "github"])
+def test_a_spec_that_no_longer_compiles_is_said_and_fails(scratch: Scratch, form: str) -> None:
+    scratch.write({"small.kvspec": BROKEN})
+    ran = scratch.kvdsl("diff", "--against", "HEAD", "--exit-code", "--output", form)
+    assert ran.code == 1
+    assert FAULT in ran.out.replace("\n  ", " ")
+    assert ran.err == f"fails: small.kvspec:8:19: cannot be planned: {FAULT}\n"
+
+
+def test_a_spec_that_did_not_compile_before_is_shown_without_a_base(scratch: Scratch) -> None:
+    scratch.write({"small.kvspec": BROKEN})
+    scratch.commit("broken")
+    scratch.write({"small.kvspec": OTHER})
+    ran = scratch.kvdsl("diff", "--against", "HEAD", "--output", "json")
+    assert (ran.code, ran.err) == (0, "")
+    one = changed(ran)
+    assert (one["name"], one["state"]) == ("small", "mended")
+    tokens = values(one)["kv.tokens"]
+    assert (tokens["before"], tokens["after"]["value"]) == (None, 4_088_893)
+    (trouble,) = json.loads(ran.out)["troubles"]
+    assert (trouble["side"], trouble["fault"]) == ("before", FAULT)
+    told = scratch.kvdsl("diff", "--against", "HEAD", "--output", "markdown").out
+    assert "### 1 deployment mended, 1 file could not be planned before\n" in told
+    assert "| `small` *no figures before*<br>KV tokens |" in told
+    assert scratch.kvdsl("diff", "--against", "HEAD", "--exit-code").code == 4
+
+
+def test_a_spec_that_compiles_on_neither_side_fails_and_says_that_it_did(scratch: Scratch) -> None:
+    scratch.write({"small.kvspec": BROKEN})
+    scratch.commit("broken")
+    scratch.write({"small.kvspec": BROKEN.replace("8 req", "9 req")})
+    ran = scratch.kvdsl("diff", "--against", "HEAD", "--output", "markdown")
+    assert ran.code == 1
+    assert f"`small.kvspec:8:19` {FAULT} (so before, too)\n" in ran.out
+    (trouble,) = json.loads(
+        scratch.kvdsl("diff", "--against", "HEAD", "--output", "json").out
+    )["troubles"]  # fmt: skip
+    assert trouble["side"] == "both"
+
+
+def test_broken_specs_of_two_folders_are_told_by_side(scratch: Scratch) -> None:
+    scratch.write({
+        "old/lost.kvspec": OTHER.replace("small", "lost"), "new/lost.kvspec": BROKEN,
+        "old/won.kvspec": BROKEN, "new/won.kvspec": OTHER.replace("small", "won"),
+        "new/came.kvspec": BROKEN, "old/went.kvspec": BROKEN,
+    })  # fmt: skip
+    ran = scratch.kvdsl("diff", "old", "new", "--output", "json")
+    assert ran.code == 1
+    sides = {t["place"].split(":")[0]: t["side"] for t in json.loads(ran.out)["troubles"]}
+    assert sides == {
+        "new/lost.kvspec": "after", "new/came.kvspec": "after", "old/won.kvspec": "before",
+    }  # fmt: skip
+    assert scratch.kvdsl("diff", "new/lost.kvspec", "old/lost.kvspec").code == 0
+    assert scratch.kvdsl("diff", "old/lost.kvspec", "new/lost.kvspec").code == 1
+
+
 def test_where_nothing_changed_nothing_is_said(scratch: Scratch) -> None:
     scratch.replace("prod.kvspec", "deployment chat", "## Chats, all of them.\ndeployment chat")
     scratch.commit("a comment")
