@@ -1,6 +1,6 @@
-"""A repository of ten commits: what `diff`, `check` and `lock` say of each.
+"""What `diff`, `check` and `lock` say of each kind of change, alone and in ten commits.
 
-Every commit is one kind of change: a layout, a format, a name, a figure of the catalog, a broken
+Every commit is one kind: a layout, a format, a name, a figure of the catalog, a broken
 requirement, a policy, a waiver, an unused waiver, a deleted import, and nothing at all; and a spec
 that compiles on one side alone.
 """
@@ -8,6 +8,7 @@ that compiles on one side alone.
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -234,3 +235,61 @@ def test_where_nothing_changed_nothing_is_said(scratch: Scratch) -> None:
     )
     always = scratch.kvdsl("diff", "--against", "HEAD~1", "--always", "--output", "markdown")
     assert always.out == "<!-- kvdsl-diff -->\nNo plan changed.\n"
+
+
+# --- all of them, one after another ------------------------------------------------------------
+
+
+FIGURES = re.compile(r"\d[\d,.]*")
+POLICY = 'kvspec 1\n\npolicy org {\n  require gpus <= 16 because "one rack a team"\n}\n'
+WAIVED_TOKENS = '  allow KV101 because "the second copy is wanted"\n'
+
+
+def test_ten_commits_one_after_another(scratch: Scratch) -> None:
+    """Each commit against the one before it: its headline, its exit code, and what a check says of
+    the files as they lie."""
+    told = []
+
+    def step(message: str, *words: str) -> None:
+        scratch.commit(message)
+        ran = scratch.kvdsl("diff", "--against", "HEAD~1", "--exit-code", *words)
+        checked = scratch.kvdsl("check", "--policy", "org.kvspec", "--locked", "--output",
+                                "concise", ".")  # fmt: skip
+        head = ran.out.splitlines()[0] if ran.out else ""
+        told.append((message, FIGURES.sub("#", head), ran.code, checked.code))
+
+    scratch.replace("kvspec.lock", "bandwidth = 3.35 TB/s", "bandwidth = 3.2 TB/s")
+    scratch.git("commit", "-q", "-a", "--amend", "--no-edit")
+    scratch.write({"org.kvspec": POLICY})
+    step("policy")
+    scratch.kvdsl("lock", "--update")
+    step("catalog")
+    scratch.replace("prod.kvspec", "kv      = formats.bf16", "kv      = formats.fp8")
+    step("format", "--fail-on", "regression")
+    scratch.replace("prod.kvspec", "layout  = tp8_pp2", "layout  = tp16")
+    step("layout")
+    scratch.replace("prod.kvspec", "  require", WAIVED_TOKENS + "  require")
+    step("waiver")
+    scratch.replace("prod.kvspec", "layout  = tp16", "layout  = tp8_pp2")
+    step("unused waiver")
+    scratch.replace("prod.kvspec", "deployment chat", "deployment assistant")
+    step("rename")
+    scratch.replace("prod.kvspec", "kv      = formats.fp8", "kv      = formats.bf16")
+    scratch.replace("prod.kvspec", "reserve = 3 GB", "reserve = 10 GB")
+    step("broken requirement", "--fail-on", "requirement")
+    scratch.replace("small.kvspec", "deployment small", "## Drafts.\ndeployment small")
+    step("nothing")
+    scratch.write({"shared/hardware.kvspec": None})
+    step("deleted import")
+    assert told == [
+        ("policy", "", 0, 2),  # the lock is older than the catalog until the next commit
+        ("catalog", "chat: output tokens a second # tok/s to # tok/s (+# %)", 4, 0),
+        ("format", "chat: KV tokens # tok to # tok (x #)", 4, 0),
+        ("layout", "chat: time of a token # ms to # ms (+# %)", 4, 0),
+        ("waiver", "# deployment changed", 4, 0),
+        ("unused waiver", "chat: time to the first token # ms to # ms (+# %)", 4, 0),
+        ("rename", "# deployment renamed", 4, 0),
+        ("broken requirement", "assistant: # requirement breaks; KV tokens -# %", 1, 1),
+        ("nothing", "", 0, 1),
+        ("deleted import", "# file cannot be planned", 1, 1),
+    ]

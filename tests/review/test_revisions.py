@@ -97,6 +97,121 @@ def test_a_revision_that_looks_like_an_option_is_none(scratch: Scratch) -> None:
         revision("--output=x", str(scratch.folder))
 
 
+def test_a_branch_that_goes_back_to_nothing_is_told_so(scratch: Scratch) -> None:
+    scratch.git("branch", "-m", "work")
+    ran = scratch.kvdsl("diff")
+    told = "error: this branch tracks none; name a revision, as in `--against main`\n"
+    assert (ran.code, ran.out, ran.err) == (2, "", told)
+    scratch.git("checkout", "-q", "--detach")
+    ran = scratch.kvdsl("diff")
+    told = "error: HEAD is on no branch; name a revision, as in `--against main`\n"
+    assert (ran.code, ran.out, ran.err) == (2, "", told)
+    scratch.replace("small.kvspec", "tp = 8", "tp = 4")
+    assert changed(scratch.kvdsl("diff", "--against", "HEAD", "--output", "json"))
+
+
+def test_branches_without_a_common_commit_are_told_so(scratch: Scratch) -> None:
+    scratch.git("checkout", "-q", "--orphan", "other")
+    scratch.commit("from nothing")
+    ran = scratch.kvdsl("diff")
+    assert ran.code == 2
+    assert ran.err == (
+        "error: this branch and `main` have no commit in common;"
+        " name a revision, as in `--against main`\n"
+    )
+
+
+def test_a_shallow_clone_without_the_common_commit_says_what_to_fetch(
+    scratch: Scratch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch.git("checkout", "-q", "-b", "feature")
+    scratch.replace("small.kvspec", "tp = 8", "tp = 4")
+    scratch.commit("mine")
+    scratch.git("checkout", "-q", "main")
+    scratch.commit("theirs")
+    source = scratch.folder.as_uri()
+    scratch.git("clone", "-q", "--depth", "1", "--no-single-branch", "-b", "feature", source,
+                str(tmp_path / "clone"))  # fmt: skip
+    monkeypatch.chdir(tmp_path / "clone")
+    scratch.git("-C", str(tmp_path / "clone"), "branch", "--unset-upstream")
+    hint = "the clone is shallow: fetch more of it, as `git fetch --unshallow` does\n"
+    ran = scratch.kvdsl("diff")
+    assert ran.code == 2
+    assert ran.err == f"error: this branch and `origin/HEAD` have no commit in common; {hint}"
+    ran = scratch.kvdsl("diff", "--against", "HEAD~1")
+    assert (ran.code, ran.err) == (2, f"error: git knows no revision `HEAD~1`; {hint}")
+    assert scratch.kvdsl("diff", "--against", "origin/main").code == 0
+
+
+def test_a_repository_without_files_or_commits_is_told_so(
+    scratch: Scratch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch.git("clone", "-q", "--bare", ".", str(tmp_path / "bare.git"))
+    places = {
+        tmp_path / "bare.git": "this repository is bare: it has no files beside its commits;"
+        " use a clone of it",
+        scratch.folder / ".git": "this is git's own folder; go up to the files of the repository",
+        tmp_path: "this folder is in no git repository",
+    }
+    for place, told in places.items():
+        monkeypatch.chdir(place)
+        ran = scratch.kvdsl("diff", "--against", "HEAD")
+        assert (ran.code, ran.out, ran.err) == (2, "", f"error: {told}\n")
+    scratch.git("init", "-q", str(tmp_path / "empty"))
+    monkeypatch.chdir(tmp_path / "empty")
+    ran = scratch.kvdsl("diff")
+    told = "this repository has no commit yet: there is nothing to compare with"
+    assert (ran.code, ran.err) == (2, f"error: {told}\n")
+
+
+def test_a_repository_that_git_does_not_trust_is_told_with_the_way_out(
+    scratch: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    ran = scratch.kvdsl("diff", "--against", "HEAD")
+    assert ran.code == 2
+    assert f"`git config --global --add safe.directory {scratch.folder}`" in ran.err
+
+
+def test_without_git_that_is_said(scratch: Scratch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(scratch.folder))
+    ran = scratch.kvdsl("diff")
+    told = "error: git is not installed, or not where programs are looked for\n"
+    assert (ran.code, ran.err) == (2, told)
+
+
+def test_a_submodule_is_left_out_and_said_so(scratch: Scratch, tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    for words in (("init", "-q", "-b", "main", str(inner)),
+                  ("-C", str(inner), "commit", "-q", "--allow-empty", "-m", "x"),
+                  ("-c", "protocol.file.allow=always", "submodule", "--quiet", "add",
+                   inner.as_uri(), "vendor/inner")):  # fmt: skip
+        scratch.git(*words)
+    scratch.commit("a submodule")
+    scratch.write({"vendor/inner/theirs.kvspec": OTHER})
+    scratch.replace("small.kvspec", "tp = 8", "tp = 4")
+    ran = scratch.kvdsl("diff", "--against", "HEAD", "--output", "json")
+    assert ran.err == "left out: `vendor/inner` is another repository; compare it there\n"
+    assert changed(ran)["file"] == "small.kvspec"
+    named = scratch.kvdsl("diff", "--against", "HEAD", "vendor/inner/theirs.kvspec")
+    told = "`vendor/inner/theirs.kvspec` is of another repository, `vendor/inner`"
+    assert (named.code, named.err) == (2, f"error: {told}; compare it there\n")
+
+
+def test_bytes_that_are_no_text_are_told_where_they_changed(scratch: Scratch) -> None:
+    place = scratch.folder / "bytes.kvspec"
+    place.write_bytes(b"\0\1\2")
+    scratch.commit("bytes")
+    assert scratch.kvdsl("diff", "--against", "HEAD", "--exit-code").code == 0
+    place.write_bytes(b"\0\1\3")
+    ran = scratch.kvdsl("diff", "--against", "HEAD")
+    assert ran.code == 1
+    assert "it holds NUL bytes, so it is not text" in ran.err
+    place.write_text(OTHER.replace("small", "text"))
+    ran = scratch.kvdsl("diff", "--against", "HEAD", "--output", "json")
+    assert (ran.code, changed(ran)["state"]) == (0, "mended")
+
+
 def test_outside_a_repository_two_folders_are_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
