@@ -17,7 +17,9 @@ FORMAT = 1
 """Version of the difference's JSON form."""
 
 Sign = Literal["~", "+", "-"]
-State = Literal["changed", "added", "removed", "renamed", "unreadable"]
+State = Literal["changed", "added", "removed", "renamed", "unreadable", "mended"]
+"""`unreadable`: the new side has the deployment, or its file, and cannot resolve it; `mended`: so
+had the old one, and there are no figures before."""
 Worth = Literal["better", "worse", "neutral"]
 
 
@@ -147,19 +149,25 @@ class DeploymentChange:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A file that one side cannot read or resolve: its first fault, and how many there are."""
+    """A file that a side cannot read or resolve, or neither can: its first fault (of the new side
+    where both have one), and how many there are."""
 
     file: str
-    side: Literal["before", "after"]
+    side: Literal["before", "after", "both"]
     fault: str
     count: int
     place: str = ""
 
+    @property
+    def stands(self) -> bool:
+        """Whether the new side has it: then there is nothing to take over."""
+        return self.side != "before"
+
 
 @dataclass(frozen=True, slots=True)
 class Regression:
-    """Why a change fails what was asked of it: a broken `requirement`, a `value` that worsened, a
-    new `error`, a `file` that cannot be planned."""
+    """Why a change fails: a broken `requirement`, a `value` that worsened or a new `error`, where
+    that was asked for; a `file` that the new side cannot plan, always."""
 
     sort: Literal["requirement", "value", "error", "file"]
     subject: str
@@ -171,8 +179,8 @@ class Regression:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Two states of a set of specs. `regressions` are the reasons why the change fails what was
-    asked of it; `unchanged` counts deployments (of files that were compared) that are as before."""
+    """Two states of a set of specs. `regressions` are the reasons why the change fails;
+    `unchanged` counts deployments (of files that were compared) that are as before."""
 
     before: str
     after: str

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.review.repository import HARDWARE, OTHER, PROD
 from tests.scratch import SETTINGS, Scratch
-from tests.test_review import HARDWARE, OTHER, PROD
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = Path(__file__).resolve().parent / "review" / "comment.md"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -112,11 +113,30 @@ def _difference(
     except NoRevision as error:
         raise CommandError(safe(str(error))) from None
     given = paths or (".",)
-    halves = [Half(shelf, same_places(shelf, given, excluded)) for shelf in (past, DISK)]
     try:
+        halves = [Half(shelf, same_places(shelf, given, excluded)) for shelf in (past, DISK)]
+        halves = _own(console, halves, given, past.nested)
         return _compared(halves[0], halves[1], asked, (lock, lock), console)
     finally:
         past.close()
+
+
+def _own(
+    console: Console, halves: list[Half], given: Sequence[str], nested: Callable[[str], str | None]
+) -> list[Half]:
+    """Without specs of repositories within this one, whose revisions are others."""
+    apart = {name: nested(name) for half in halves for name in half.paths}
+    for path in given:
+        inner = apart.get(os.path.normpath(path))
+        if inner is not None:
+            told = f"`{safe(path)}` is of another repository, `{safe(inner)}`; compare it there"
+            raise CommandError(told)
+    for inner in sorted({inner for inner in apart.values() if inner is not None}):
+        console.say(f"left out: `{safe(inner)}` is another repository; compare it there")
+    return [
+        replace(half, paths={n: path for n, path in half.paths.items() if apart[n] is None})
+        for half in halves
+    ]
 
 
 def _since(console: Console, old: str, new: str, asked: Asked) -> Difference:

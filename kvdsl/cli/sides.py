@@ -73,7 +73,7 @@ def unlike(old: Half, new: Half) -> tuple[str, ...]:
                 for half, path in ((old, one), (new, two))
                 if path is not None
             ]
-            if all(isinstance(text, Refusal) for text in missing):
+            if all(isinstance(text, Refusal) and text.missing for text in missing):
                 raise CommandError(f"cannot read `{safe(two or one or name)}`")
             found.append(name)
             continue
@@ -98,7 +98,8 @@ def planned(console: Console, half: Half, names: Sequence[str], catalog: Catalog
     files: dict[str, Sketches] = {}
     paths = [(name, half.paths[name]) for name in names if name in half.paths]
     for name, path in shown(console, ((path, (name, path)) for name, path in paths)):
-        if isinstance(half.shelf.read(Path(path)), Refusal):
+        text = half.shelf.read(Path(path))
+        if isinstance(text, Refusal) and text.missing:
             continue
         made = sketched(load(path, catalog, half.shelf))
         # Two files that are compared by hand have one name for both, and show none.

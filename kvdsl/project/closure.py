@@ -26,8 +26,12 @@ def same_text(path: str, one: Shelf, other: Shelf, seen: set[str] | None = None)
         if each in known:
             continue
         known.add(each)
-        text = one.read(Path(each))
-        if isinstance(text, Refusal) or text != other.read(Path(each)):
+        text, beside = one.read(Path(each)), other.read(Path(each))
+        if isinstance(text, Refusal) and isinstance(beside, Refusal):
+            if one.raw(Path(each)) != other.raw(Path(each)):
+                return False
+            continue  # what is no text imports nothing
+        if isinstance(text, Refusal) or text != beside:
             return False
         folder = Path(each).parent
         waiting += [os.path.normpath(folder / found) for found in _IMPORT.findall(text)]

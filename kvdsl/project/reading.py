@@ -18,10 +18,11 @@ MOST_BYTES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a file has no text, and what to do."""
+    """Why a file has no text, and what to do; `missing` where there is no such file at all."""
 
     reason: str
     way_out: str | None = None
+    missing: bool = False
 
 
 def read(path: Path, most: int = MOST_BYTES) -> str | Refusal:
@@ -37,9 +38,9 @@ def read(path: Path, most: int = MOST_BYTES) -> str | Refusal:
         with path.open("rb") as file:
             return decoded(file.read(most + 1), most)
     except FileNotFoundError:
-        return Refusal("there is no such file", _neighbours(path))
+        return Refusal("there is no such file", _neighbours(path), missing=True)
     except NotADirectoryError:
-        return Refusal("a part of the path is a file, not a folder")
+        return Refusal("a part of the path is a file, not a folder", missing=True)
     except PermissionError:
         return Refusal("permission denied")
     except OSError as error:

@@ -29,6 +29,10 @@ class Shelf(Protocol):
 
     def read(self, path: Path, most: int = MOST_BYTES) -> str | Refusal: ...
 
+    def raw(self, path: Path) -> bytes | None:
+        """What of a file shows whether another is the same, where neither is text; None where
+        there is no file."""
+
     def fence(self, folder: Path) -> Fence: ...
 
     def specs(self, folder: str) -> tuple[str, ...]:
@@ -45,6 +49,15 @@ class Disk:
 
     def read(self, path: Path, most: int = MOST_BYTES) -> str | Refusal:
         return read(path, most)
+
+    def raw(self, path: Path) -> bytes | None:
+        try:
+            if not path.is_file():  # a pipe would never end
+                return None
+            with path.open("rb") as file:
+                return file.read(MOST_BYTES + 1)
+        except (OSError, ValueError):
+            return None
 
     def fence(self, folder: Path) -> Fence:
         return Tree.around(folder)

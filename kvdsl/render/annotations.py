@@ -46,7 +46,7 @@ def difference_annotations(difference: Difference) -> str:
     whose = f"{made.deployment}: " if made.deployment else ""
     found = [Annotation(Severity.INFO, f"{whose}{made.text}", summary(difference))]
     for trouble in difference.troubles:
-        if trouble.side == "after":
+        if trouble.stands:
             place = _place_of(trouble.place)
             found.append(Annotation(Severity.ERROR, "cannot be planned", trouble.fault, place))
     for each in difference.deployments:

@@ -6,8 +6,9 @@ form (comment, terminal_changes, machine_changes).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from kvdsl.difference import (
     DeploymentChange,
@@ -32,6 +33,11 @@ TELLING = 0.001
 
 NOTHING = "-"
 
+TROUBLED: Mapping[str, str] = MappingProxyType(
+    {"after": "", "both": " (so before, too)", "before": " (before; now it is planned)"}
+)
+"""What stands behind a fault, by the side that has it."""
+
 
 def leading(change: DeploymentChange) -> ValueChange | None:
     """The value that a row shows: the largest worsening of what a user sees, else the largest
@@ -42,7 +48,7 @@ def leading(change: DeploymentChange) -> ValueChange | None:
     first = moved or [v for group in groups for v in group] or list(change.values)[:1]
     if not first:
         return None
-    if change.state in ("added", "removed", "unreadable"):
+    if change.state not in ("changed", "renamed"):
         return first[0]
     return max(first, key=lambda v: (v.worth == "worse", round(abs(v.ratio or 0) / TELLING)))
 
@@ -107,7 +113,7 @@ def headline(difference: Difference) -> Headline:
         value = leading(first) if alone and first.state in ("changed", "renamed") else None
         more = f"; {value.label} {short_delta(value)}" if value and value.ratio else ""
         return Headline(text + more, first.name if alone else "")
-    after = [t for t in difference.troubles if t.side == "after"]
+    after = [t for t in difference.troubles if t.stands]
     if after:
         return Headline(counted(len(after), "file cannot be planned", "files cannot be planned"))
     changed = [(c, v) for c in difference.deployments
@@ -127,7 +133,7 @@ def counted(count: int, one: str, many: str) -> str:
 
 def summary(difference: Difference) -> str:
     """`3 deployments changed, 1 added, 12 as before`."""
-    states = ("changed", "renamed", "added", "removed", "unreadable")
+    states = ("changed", "renamed", "added", "mended", "removed", "unreadable")
     counts = {s: sum(c.state == s for c in difference.deployments) for s in states}
     said = [f"{count:,} {state}" for state, count in counts.items() if count]
     if said:
@@ -136,9 +142,12 @@ def summary(difference: Difference) -> str:
     if difference.figures:
         said.append(counted(len(difference.figures), "figure of the catalog moved",
                             "figures of the catalog moved"))  # fmt: skip
-    if difference.troubles:
-        said.append(counted(len(difference.troubles), "file cannot be planned",
-                            "files cannot be planned"))  # fmt: skip
+    standing = sum(trouble.stands for trouble in difference.troubles)
+    gone = len(difference.troubles) - standing
+    if standing:
+        said.append(counted(standing, "file cannot be planned", "files cannot be planned"))
+    if gone:
+        said.append(counted(gone, "file", "files") + " could not be planned before")
     if difference.unchanged and said:
         said.append(f"{difference.unchanged:,} as before")
     return ", ".join(said) or "nothing changed"

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from kvdsl.difference import DeploymentChange, Difference, ValueChange
 from kvdsl.plan import Finding
 from kvdsl.render.changes import (
+    TROUBLED,
     causes,
     counted,
     delta,
@@ -46,6 +47,7 @@ _STATES = {
     "removed": "removed",
     "renamed": "renamed",
     "unreadable": "unreadable",
+    "mended": "no figures before",
     "changed": "",
 }
 
@@ -96,11 +98,15 @@ def _worsened(difference: Difference) -> Section:
 
 def _troubles(difference: Difference) -> Section:
     items = tuple(
-        f"- {code(t.place or t.file)} {'' if t.side == 'after' else '(before) '}{prose(t.fault)}"
-        + (f", and {t.count - 1} more" if t.count > 1 else "")
-        for t in difference.troubles
+        f"- {code(t.place or t.file)} {prose(t.fault)}"
+        + (f", and {t.count - 1:,} more" if t.count > 1 else "")
+        + TROUBLED[t.side]
+        for t in sorted(difference.troubles, key=lambda t: not t.stands)
     )
-    return Section(1, "**Files that cannot be planned**\n", items, "", _more("file"))
+    head = "Files that cannot be planned" if any(t.stands for t in difference.troubles) else (
+        "Files that could not be planned before"
+    )  # fmt: skip
+    return Section(1, f"**{head}**\n", items, "", _more("file"))
 
 
 def _flips(difference: Difference) -> Section:
@@ -190,19 +196,22 @@ def _tree(difference: Difference) -> Section:
     lines: list[str] = []
     for change in difference.deployments:
         if change.spec:
-            sign = "~"
-            lines.append(f"{sign} {change.name}  ({change.file})")
+            lines.append(f"~ {change.name}{_in_file(change)}")
             lines += tree_lines(change.spec)
         elif change.state in ("added", "removed"):
-            lines.append(
-                f"{'+' if change.state == 'added' else '-'} {change.name}  ({change.file})"
-            )
+            sign = "+" if change.state == "added" else "-"
+            lines.append(f"{sign} {change.name}{_in_file(change)}")
     items = tuple(_kept(line) for line in lines)
     opening, closing = fenced(list(items), "diff")
     count = sum(len(c.spec) for c in difference.deployments)
     told = counted(count, "line", "lines") if count else "whole deployments"
     head = f"<details><summary>What changed in the spec ({told})</summary>\n\n{opening}"
     return Section(7, head, items, f"{closing}\n</details>", _more("line", blank=True))
+
+
+def _in_file(change: DeploymentChange) -> str:
+    """Two files that are compared by hand have no name."""
+    return f"  ({change.file})" if change.file else ""
 
 
 def _kept(line: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from kvdsl.difference import DeploymentChange, Difference
 from kvdsl.render.changes import (
+    TROUBLED,
     causes,
     delta,
     figure_text,
@@ -41,8 +42,9 @@ def _lines(difference: Difference, columns: int, paint: Paint) -> Iterator[str]:
     yield from (paint(Style.STRONG, line) for line in wrapped(f"{whose}{made.text}", columns))
     yield from wrapped(summary(difference), columns)
     for trouble in difference.troubles:
-        side = "" if trouble.side == "after" else " before"
-        text = f"{trouble.place or trouble.file} cannot be planned{side}: {trouble.fault}"
+        told = "cannot be planned" if trouble.stands else "could not be planned before"
+        again = TROUBLED[trouble.side] if trouble.stands else ""
+        text = f"{trouble.place or trouble.file} {told}: {trouble.fault}{again}"
         yield from ["", *wrapped(text, columns, "", "  ")]
     for each in difference.deployments:
         yield ""
@@ -60,14 +62,16 @@ def _deployment(change: DeploymentChange, columns: int, paint: Paint) -> Iterato
     state = "" if change.state == "changed" else f" {change.state}"
     was = f" (was {change.was})" if change.was else ""
     was += f" (from {change.was_file})" if change.was_file else ""
-    yield paint(Style.STRONG, safe(change.name)) + safe(f"{state}{was}  {change.file}")
+    file = f"  {change.file}" if change.file else ""
+    yield paint(Style.STRONG, safe(change.name)) + safe(f"{state}{was}{file}")
     for line in tree_lines(change.spec):
         yield paint(_SIGNS.get(line[:1], Style.FAINT), safe(line))
     if change.state in ("changed", "renamed"):
         yield from _values(change, columns, paint)
     else:
         verdict = change.verdict_after or change.verdict_before
-        yield from wrapped(verdict.sentence if verdict else "", columns, "  ", "  ")
+        when = "" if change.verdict_after else "before: "
+        yield from wrapped(f"{when}{verdict.sentence if verdict else ''}", columns, "  ", "  ")
     for flip in change.flips:
         style = Style.ERROR if flip.broken else Style.GOOD
         text = f"{flip.keyword} {flip.text}: {flip_text(flip)}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from kvdsl.comparison import LABELS
 from kvdsl.difference import (
@@ -45,7 +46,7 @@ def difference(
     unchanged = 0
     figures: dict[tuple[str, str], tuple[Moved, list[str]]] = {}
     for pair in pairs(old, new):
-        one = _change(pair, asked, middle, new)
+        one = _change(pair, asked, middle, (old, new))
         if one is None:
             unchanged += 1
         else:
@@ -84,7 +85,7 @@ def _gravest(change: DeploymentChange) -> tuple[int, float, str, str]:
 
 
 def _change(
-    pair: Pair, asked: Asked, middle: Mapping[tuple[str, str], Plan], new: Side
+    pair: Pair, asked: Asked, middle: Mapping[tuple[str, str], Plan], of: tuple[Side, Side]
 ) -> DeploymentChange | None:
     before, after = pair.before, pair.after
     plan = after or before
@@ -96,7 +97,7 @@ def _change(
     told = tuple(value for value in values if asked.told(value))
     flips = tuple(_flips(before, after))
     findings = tuple(_findings(before, after))
-    state = _state(pair, new)
+    state = _state(pair, *of)
     fresh = any(each.state != "still" for each in findings)
     if both and state == "changed" and not (spec or told or flips or fresh):
         return None
@@ -118,10 +119,10 @@ def _change(
     )
 
 
-def _state(pair: Pair, new: Side) -> State:
+def _state(pair: Pair, old: Side, new: Side) -> State:
     before, after = pair.before, pair.after
     if before is None and after is not None:
-        return "added"
+        return "mended" if _is_broken(old, after) else "added"
     if after is None and before is not None:
         return "unreadable" if _is_broken(new, before) else "removed"
     assert before is not None
@@ -253,10 +254,13 @@ def _figures(
 
 
 def _troubles(old: Side, new: Side) -> Iterator[Trouble]:
-    """Faults of the new side, and of the old one where the new one is sound: a file that was broken
-    before and still is, is told once."""
+    """Faults of the new side, then of the old one where the new one is sound: a file that was
+    broken before and still is, is told once."""
+    before = {file for file, sketches in old.files.items() if sketches.troubles}
+    after = {file for file, sketches in new.files.items() if sketches.troubles}
     for file, sketches in new.files.items():
-        yield from sketches.troubles
-        before = old.files.get(file)
-        if before is not None and not sketches.troubles:
-            yield from before.troubles
+        side: Literal["both", "after"] = "both" if file in before else "after"
+        yield from (replace(trouble, side=side) for trouble in sketches.troubles)
+    for file, sketches in old.files.items():
+        if file in new.files and file not in after:
+            yield from (replace(trouble, side="before") for trouble in sketches.troubles)

@@ -95,16 +95,16 @@ class Asked:
 
 
 def regressions(difference: Difference, asked: Asked) -> tuple[Regression, ...]:
-    """Why a difference fails."""
+    """Why a difference fails. What cannot be planned does so whatever was asked: its figures are
+    unknown, and none of them can be held to anything."""
     found: list[Regression] = []
     for change in difference.deployments:
         found += _of(change, asked)
-    if asked.fails_broken or asked.fails_findings:
-        found += [
-            Regression("file", trouble.file, f"cannot be planned: {trouble.fault}")
-            for trouble in difference.troubles
-            if trouble.side == "after"
-        ]
+    found += [
+        Regression("file", trouble.place or trouble.file, f"cannot be planned: {trouble.fault}")
+        for trouble in difference.troubles
+        if trouble.stands
+    ]
     return tuple(found)
 
 
