@@ -159,10 +159,10 @@ def prefill_overrun(study: Study) -> Iterator[Fact]:
     silences=("KV202",),
 )
 def rate_overrun(study: Study) -> Iterator[Fact]:
-    """A rate for which the cache has no room at an engine's pace cannot be served.
+    """A rate for which the cache has no room cannot be served.
 
     What it checks
-        Requests in flight by Little's law are at most `kv.sequences`, where times are fitted.
+        Requests in flight by Little's law are at most `kv.sequences`.
 
     Why it matters
         The queue grows for as long as the rate holds; no time to the first token exists.
@@ -187,7 +187,9 @@ def rate_overrun(study: Study) -> Iterator[Fact]:
     found, workload = study.costs, study.subject.workload
     if found.load is None or workload.rate is None or workload.concurrency is not None:
         return
-    if "decode.launches" not in found.values or not found.load.queued or not found.fits:
+    if not found.load.queued or not found.fits:
+        return
+    if found.prefill is not None and found.prefill.saturated:  # KV203
         return
     whole = float(workload.output or 0) * found.number("decode.tpot")
     if "prefill.ttft" in found.values:
