@@ -242,7 +242,10 @@ class _Scene:
             entries.append(("", "", "same letter and colour: the same share of the cache"))
         elif self._sets > 1:
             stage = ", and the same stage" if self._staged else ""
-            entries.append(("", "", f"same colour: one set that holds a request whole{stage}"))
+            told = f"same colour: one set that holds a request whole{stage}"
+            if self._sets > HUES:
+                told = f"colours part neighbouring sets, and come again after {HUES}"
+            entries.append(("", "", told))
         if self._copies:
             entries.append(("paper", "stripes", "striped: a copy of what another device holds"))
         if self._idle:
