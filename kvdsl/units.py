@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 from math import isfinite
@@ -306,8 +307,17 @@ _LADDERS: Mapping[Dimension, tuple[str, ...]] = MappingProxyType(
 )
 
 
+MOST_DIGITS = 18
+"""Nobody reads longer numbers: from here on they are printed as the language writes `4.8e12`."""
+
+
 def grouped(value: Value) -> str:
-    """A number with thousands apart: `1,402,348`, `0.92`, `25.37`; at most 4 digits of a part."""
+    """A number with thousands apart: `1,402,348`, `0.92`, `25.37`; at most 4 digits of a part.
+    What is absurdly large is rounded, to `5.161e23`."""
+    if abs(value) >= 10**MOST_DIGITS and (isinstance(value, int | Fraction) or isfinite(value)):
+        whole = Decimal(int(value))
+        figure, _, power = f"{whole:.3e}".partition("e+")
+        return f"{figure.rstrip('0').rstrip('.')}e{power}"
     if isinstance(value, float) or (isinstance(value, Fraction) and value.denominator != 1):
         number = float(value)
         if not isfinite(number):
@@ -329,8 +339,10 @@ def counted(number: Value | str, nouns: str) -> str:
         return f"{text} {nouns}"
     if nouns == "times":
         return "once"
-    head, ies, _ = nouns.rpartition("ies")
-    return f"1 {head}y" if ies and nouns.endswith("ies") else f"1 {nouns.removesuffix('s')}"
+    for plural, singular in (("ies", "y"), ("ches", "ch"), ("xes", "x"), ("sses", "ss")):
+        if nouns.endswith(plural):
+            return f"1 {nouns.removesuffix(plural)}{singular}"
+    return f"1 {nouns.removesuffix('s')}"
 
 
 class Numeral(str):
