@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _SIZE = re.compile(r"(?P<number>\d[\d_]*(?:\.\d+)?)\s*(?P<unit>[A-Za-z]*)")
 
 
+_COUNTED = re.compile(r"\s*\d+\s*[x*]")
+
 EXPERTS = ("dispatch", "combine")
 """What NCCL's tests do not measure, so no bus bandwidth is told."""
 
@@ -105,6 +107,11 @@ def _quotes(
     from kvdsl.pipeline import quoter, quoter_of
     from kvdsl.planning.quotes import Refused
 
+    if _COUNTED.match(hardware):
+        raise CommandError(
+            f"`{safe(hardware)}` is so many of a machine: declare a cluster of them in a spec, and "
+            "name it with --in SPEC"
+        )
     source = quoter() if file is None else quoter_of(file)
     names = [name if "." in name or file else f"libraries.{name}" for name in libraries]
     asked = [replace(shared, size=size) for size in sizes] or [shared]
