@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
-from math import isfinite
+from math import inf, isfinite
 from types import MappingProxyType
 
 BASES = ("B", "s", "tok", "FLOP", "req", "USD", "J")
@@ -315,9 +315,7 @@ def grouped(value: Value) -> str:
     """A number with thousands apart: `1,402,348`, `0.92`, `25.37`; at most 4 digits of a part.
     What is absurdly large is rounded, to `5.161e23`."""
     if abs(value) >= 10**MOST_DIGITS and (isinstance(value, int | Fraction) or isfinite(value)):
-        whole = Decimal(int(value))
-        figure, _, power = f"{whole:.3e}".partition("e+")
-        return f"{figure.rstrip('0').rstrip('.')}e{power}"
+        return _scientific(value)
     if isinstance(value, float) or (isinstance(value, Fraction) and value.denominator != 1):
         number = float(value)
         if not isfinite(number):
@@ -329,6 +327,16 @@ def grouped(value: Value) -> str:
         text = f"{number:,.{digits}f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
     return f"{int(value):,}"
+
+
+def decimals(value: float, digits: int) -> str:
+    """With so many decimals, that figures stand below each other; what is absurd is rounded."""
+    return grouped(value) if abs(value) >= 10**MOST_DIGITS else f"{value:,.{digits}f}"
+
+
+def _scientific(value: Value) -> str:
+    figure, _, power = f"{Decimal(int(value)):.3e}".partition("e+")
+    return f"{figure.rstrip('0').rstrip('.')}e{power}"
 
 
 def counted(number: Value | str, nouns: str) -> str:
@@ -367,7 +375,13 @@ def shown(quantity: Quantity) -> str:
     number = quantity.in_unit(name)
     if isinstance(number, Fraction):
         number = float(number)
+    if name == ladder[0] and _MOST_OF_LARGEST <= abs(number) < inf:
+        return f"{_scientific(number)} {name}"
     return f"{grouped(number)} {name}"
+
+
+_MOST_OF_LARGEST = 10**9
+"""There is no larger unit to go to: what has more of the largest is absurd, and rounded."""
 
 
 def _factor(name: str) -> Fraction:

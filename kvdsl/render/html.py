@@ -20,7 +20,7 @@ from kvdsl.render.places import Places, slugs
 from kvdsl.render.svg import colours
 from kvdsl.render.visible import visible
 from kvdsl.resources import resource
-from kvdsl.units import Quantity, exact, grouped, shown, tidy
+from kvdsl.units import Quantity, decimals, exact, grouped, shown, tidy
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -135,13 +135,13 @@ def _exactly(quantity: Quantity) -> str:
 def _number(quantity: Quantity) -> str:
     """The number in base units, grouped and unrounded where it is whole."""
     value = quantity.value if isinstance(quantity.value, float) else tidy(quantity.value)
-    return grouped(value) if isinstance(value, int) else f"{float(value):,.2f}"
+    return grouped(value) if isinstance(value, int) else decimals(float(value), 2)
 
 
 def _in_unit(quantity: Quantity, unit: str) -> str:
     """In a unit, with three decimals that stand in a column."""
     number = float(quantity.in_unit(unit))
-    return "< 0.001" if 0 < number < 0.0005 else f"{number:,.3f}"
+    return "< 0.001" if 0 < number < 0.0005 else decimals(number, 3)
 
 
 def _ticked(text: str) -> tuple[tuple[str, bool], ...]:
