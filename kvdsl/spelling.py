@@ -6,6 +6,7 @@ Not its job: knowing which names may stand where.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher
 
@@ -17,20 +18,54 @@ _LONGEST = 64
 
 
 def nearest(word: str, known: Iterable[str], most: int = 3) -> tuple[str, ...]:
-    """Up to `most` of the known names that look like the word; equal scores go by the alphabet."""
+    """Up to `most` of the known names that look like the word; equal scores go by the alphabet.
+
+    A name that differs in case and signs only comes first: `Llama-3.1-8B` is `llama_3_1_8b`. A name
+    that holds the whole word, or lies in it, between signs, looks more like it than letters tell:
+    `h100` is `hgx_h100`, `model_name` is `model`.
+    """
     if len(word) > _LONGEST:
         return ()
+    plain = plainly(word)
     matcher = SequenceMatcher(autojunk=False)
-    matcher.set_seq2(word.lower())
+    matcher.set_seq2(plain)
     scored: list[tuple[float, str]] = []
     for name in sorted(set(known)):
         if name == word or len(name) > _LONGEST:
             continue
-        matcher.set_seq1(name.lower())
+        own = plainly(name)
+        bonus = _bonus(plain, own)
+        matcher.set_seq1(own)
         # The two quick ratios are upper bounds, and cheap.
-        if matcher.real_quick_ratio() < _SIMILAR or matcher.quick_ratio() < _SIMILAR:
+        if bonus + min(matcher.real_quick_ratio(), matcher.quick_ratio()) < _SIMILAR:
             continue
-        score = matcher.ratio()
+        score = bonus + matcher.ratio()
         if score >= _SIMILAR:
             scored.append((-score, name))
-    return tuple(name for _, name in sorted(scored)[:most])
+    best = sorted(scored)[:most]
+    return tuple(name for score, name in best if best[0][0] > -_SAME or score <= -_SAME)
+
+
+def plainly(word: str) -> str:
+    """The word in small letters, with `_` for every other sign."""
+    return _SIGNS.sub("_", word.lower()).strip("_")
+
+
+_SIGNS = re.compile(r"[^a-z0-9]+")
+
+
+def _bonus(word: str, name: str) -> float:
+    if word.replace("_", "") == name.replace("_", ""):
+        return _SAME
+    inner, outer = sorted((word, name), key=len)
+    return _PART if len(inner) > _SHORTEST and f"_{inner}_" in f"_{outer}_" else 0.0
+
+
+_SAME = 1.5
+"""Where only case and signs differ, nothing else was meant."""
+
+_PART = 0.3
+"""What a common part between signs adds to the share of common letters."""
+
+_SHORTEST = 2
+"""Parts of so few letters say nothing."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from functools import cache
-from math import isfinite
+from math import inf, isfinite
 from types import MappingProxyType
 
 BASES = ("B", "s", "tok", "FLOP", "req", "USD", "J")
@@ -306,8 +307,15 @@ _LADDERS: Mapping[Dimension, tuple[str, ...]] = MappingProxyType(
 )
 
 
+MOST_DIGITS = 18
+"""Nobody reads longer numbers: from here on they are printed as the language writes `4.8e12`."""
+
+
 def grouped(value: Value) -> str:
-    """A number with thousands apart: `1,402,348`, `0.92`, `25.37`; at most 4 digits of a part."""
+    """A number with thousands apart: `1,402,348`, `0.92`, `25.37`; at most 4 digits of a part.
+    What is absurdly large is rounded, to `5.161e23`."""
+    if abs(value) >= 10**MOST_DIGITS and (isinstance(value, int | Fraction) or isfinite(value)):
+        return _scientific(value)
     if isinstance(value, float) or (isinstance(value, Fraction) and value.denominator != 1):
         number = float(value)
         if not isfinite(number):
@@ -321,6 +329,16 @@ def grouped(value: Value) -> str:
     return f"{int(value):,}"
 
 
+def decimals(value: float, digits: int) -> str:
+    """With so many decimals, that figures stand below each other; what is absurd is rounded."""
+    return grouped(value) if abs(value) >= 10**MOST_DIGITS else f"{value:,.{digits}f}"
+
+
+def _scientific(value: Value) -> str:
+    figure, _, power = f"{Decimal(int(value)):.3e}".partition("e+")
+    return f"{figure.rstrip('0').rstrip('.')}e{power}"
+
+
 def counted(number: Value | str, nouns: str) -> str:
     """A number with its noun, which is given in the plural: `8 query heads`, `1 query head`,
     `1 copy`; `3 times` and `once`. A number that is text already stays as it is printed."""
@@ -329,8 +347,10 @@ def counted(number: Value | str, nouns: str) -> str:
         return f"{text} {nouns}"
     if nouns == "times":
         return "once"
-    head, ies, _ = nouns.rpartition("ies")
-    return f"1 {head}y" if ies and nouns.endswith("ies") else f"1 {nouns.removesuffix('s')}"
+    for plural, singular in (("ies", "y"), ("ches", "ch"), ("xes", "x"), ("sses", "ss")):
+        if nouns.endswith(plural):
+            return f"1 {nouns.removesuffix(plural)}{singular}"
+    return f"1 {nouns.removesuffix('s')}"
 
 
 class Numeral(str):
@@ -355,7 +375,13 @@ def shown(quantity: Quantity) -> str:
     number = quantity.in_unit(name)
     if isinstance(number, Fraction):
         number = float(number)
+    if name == ladder[0] and _MOST_OF_LARGEST <= abs(number) < inf:
+        return f"{_scientific(number)} {name}"
     return f"{grouped(number)} {name}"
+
+
+_MOST_OF_LARGEST = 10**9
+"""There is no larger unit to go to: what has more of the largest is absurd, and rounded."""
 
 
 def _factor(name: str) -> Fraction:

@@ -38,6 +38,8 @@ class Command:
 
     line: str
     expected: tuple[str, ...]
+    words: tuple[str, ...] = ()
+    """For its reader, before it."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,8 @@ class Script:
 
 def read_script(text: str) -> Script:
     intro: list[str] = []
-    commands: list[tuple[str, list[str]]] = []
+    commands: list[tuple[str, list[str], tuple[str, ...]]] = []
+    words: list[str] = []
     files: list[tuple[str, list[str]]] = []
     for line in text.splitlines():
         named = _FILE.fullmatch(line)
@@ -58,16 +61,18 @@ def read_script(text: str) -> Script:
         elif files:
             files[-1][1].append(line)
         elif line.startswith("$ "):
-            commands.append((line[2:], []))
+            commands.append((line[2:], [], tuple(words)))
+            words = []
         elif commands and line[:1] in ("|", "!", "?"):
             commands[-1][1].append(line)
         elif not commands:
             intro.append(line)
         else:
             assert not line or line.startswith("#"), f"what is this line? {line}"
+            words += [line] if line or words else []
     return Script(
         tuple(intro),
-        tuple(Command(line, tuple(expected)) for line, expected in commands),
+        tuple(Command(line, tuple(expected), words) for line, expected, words in commands),
         tuple((name, "".join(f"{line}\n" for line in lines)) for name, lines in files),
     )
 
@@ -76,7 +81,7 @@ def written(script: Script, outputs: list[list[str]]) -> str:
     """The script with these outputs in the place of the expected ones."""
     parts = ["\n".join(script.intro).rstrip(), ""] if any(script.intro) else []
     for command, output in zip(script.commands, outputs, strict=True):
-        parts += [f"$ {command.line}", *output, ""]
+        parts += [*command.words, f"$ {command.line}", *output, ""]
     for name, text in script.files:
         parts += [f"-- {name} --", *text.splitlines()]
     return "\n".join(parts) + "\n"

@@ -383,7 +383,7 @@ def test_a_point_of_an_inherited_sweep_means_what_it_meant_in_its_file() -> None
         ("layout", "a b", "`a b` is no value"),
         ("layout", "tp8 }\nlayout b {", "is no value"),
         ("lay out", "tp8", "cannot change `lay out`"),
-        ("pools.decode.layout", "tp8", "there is no pool `decode`"),
+        ("pools.decode.layout", "tp8", "this deployment has no pools"),
     ],
 )
 def test_a_change_that_means_nothing_is_told(path: str, value: str, words: str) -> None:

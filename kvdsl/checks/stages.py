@@ -121,7 +121,8 @@ def wrong_stages(study: Study) -> Iterator[Fact]:
         facts = {
             "fault": f"`stages` names {counted(len(given), 'stages')}, and `pp` is {degrees.pp}",
             "sum": f"pp = {degrees.pp}",
-            "fix": f"write {counted(degrees.pp, 'numbers')} that add up to {layers}",
+            "fix": f"write `pp = {len(given)}`, or {counted(degrees.pp, 'numbers')} of layers that "
+            f"add up to {layers}",
         }
     elif given is not None and sum(given) != layers:
         said = " + ".join(map(str, given))
@@ -387,7 +388,7 @@ def idle_stages(study: Study) -> Iterator[Fact]:
     """
     degrees, found = study.subject.degrees, study.costs
     load, pp = found.load, degrees.pp
-    if load is None or pp == 1 or not found.fits or load.busiest.value >= pp:
+    if load is None or pp == 1 or not found.fits or not 0 < load.busiest.value < pp:
         return
     busy = int(load.micro_batches.value)
     enough = degrees.pp * degrees.holders

@@ -16,7 +16,7 @@ from kvdsl.formulas import Term
 from kvdsl.rules import Rule, rule
 from kvdsl.source import Span
 from kvdsl.spec.formats import Format
-from kvdsl.units import NONE, TIME, TOKENS, Quantity, tidy
+from kvdsl.units import NONE, TIME, TOKENS, Quantity, grouped, tidy
 
 
 def _word(form: Format) -> str:
@@ -199,7 +199,7 @@ def slow_fetch(made: Service) -> Iterator[Fact]:
         even = kept.break_even
         below = "no length pays here"
         if even is not None:
-            below = f"pays from {int(even.value):,} tok"
+            below = f"pays from {grouped(int(even.value))} tok"
         yield Fact(
             _place(kept, "tier"),
             {

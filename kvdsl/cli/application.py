@@ -22,7 +22,7 @@ from kvdsl.cli.completion import VARIABLE, completed
 from kvdsl.cli.console import Console
 from kvdsl.cli.exits import CommandError, Exit
 from kvdsl.cli.options import color_option
-from kvdsl.render.characters import safe
+from kvdsl.render.characters import safe, wrapped
 from kvdsl.spelling import nearest
 
 COMMANDS = (
@@ -57,9 +57,37 @@ class _Commands(click.Group):
         name = args[0]
         if name in COMMANDS or name.startswith("-"):
             return super().resolve_command(ctx, args)
-        near = nearest(name, COMMANDS, most=1)
-        hint = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(COMMANDS)}"
-        raise click.UsageError(f"no command `{safe(name)}`; {hint}", ctx)
+        raise click.UsageError(f"no command `{safe(name)}`; {_meant(name)}", ctx)
+
+
+def _meant(name: str) -> str:
+    """What was meant by a word that is no command."""
+    if name in ("help", "version"):
+        return f"write `kvdsl --{name}`"
+    if name.endswith(".kvspec") or Path(name).is_file():
+        return f"a file stands behind a command: `kvdsl check {safe(name)}`"
+    near = nearest(name, COMMANDS, most=1)
+    return f"did you mean `{near[0]}`?" if near else f"there are {', '.join(COMMANDS)}"
+
+
+def _option(error: click.NoSuchOption) -> str:
+    """An option that the command does not have, with the commands that do."""
+    name = error.option_name
+    words = f"no option `{safe(name)}`"
+    if error.ctx is None or name.lstrip("-") == "":
+        return words
+    others = []
+    for word in COMMANDS:
+        found = kvdsl.get_command(error.ctx, word)
+        has = found is not None and any(name in each.opts for each in found.params)
+        others += [f"`{word}`"] if has and word != error.ctx.info_name else []
+    own = [opt for each in error.ctx.command.params for opt in each.opts if opt.startswith("--")]
+    near = nearest(name, [*own, "--help"], most=1)
+    if near:
+        words += f"; did you mean `{near[0]}`?"
+    elif others:
+        words += f"; {', '.join(others)} {'has' if len(others) == 1 else 'have'} it"
+    return words
 
 
 @click.group(
@@ -104,18 +132,27 @@ def _run(arguments: list[str], console: Console) -> int:
         console.say(asked.format_message())
         return Exit.USAGE
     except click.UsageError as error:
-        usage = error.ctx.get_usage() + "\n" if error.ctx else ""
-        console.say(f"{usage}error: {safe(error.format_message())}")
+        if error.ctx:
+            console.say(error.ctx.get_usage())
+        told = _option(error) if isinstance(error, click.NoSuchOption) else error.format_message()
+        _say_error(console, safe(" ".join(told.split())))
         return Exit.USAGE
     except (click.ClickException, CommandError) as error:
         words = error.format_message() if isinstance(error, click.ClickException) else str(error)
-        console.say(f"error: {words}")
+        _say_error(console, words)
         return Exit.USAGE
     except BrokenPipeError:
         raise
     except Exception as fault:  # noqa: BLE001 - the one place where any fault becomes a message
         console.say(_fault(fault, arguments, console))
         return Exit.FAULT
+
+
+def _say_error(console: Console, words: str) -> None:
+    """Wrapped like every other sentence; what has lines of its own keeps them."""
+    for number, line in enumerate(f"error: {words}".splitlines()):
+        for part in wrapped(line, console.columns, "" if number == 0 else "  ", "  "):
+            console.say(part)
 
 
 def _fault(fault: Exception, arguments: list[str], console: Console) -> str:

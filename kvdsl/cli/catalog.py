@@ -52,7 +52,7 @@ def listing(console: Console, plurals: tuple[str, ...]) -> int:
 def search(console: Console, words: tuple[str, ...]) -> int:
     """Find entries that have every word in their name, documentation or text."""
     catalog = _catalog()
-    wanted = [word.lower() for word in words]
+    wanted = [word.lower() for text in words for word in text.split()]
     found = [
         entry
         for plural in _kinds(catalog, ())
@@ -127,9 +127,25 @@ def _named(catalog: Catalog, asked: str) -> _Entry:
     bare = [each for each in known if each.partition(".")[2] == asked]
     if len(bare) == 1:
         return _named(catalog, bare[0])
-    near = bare or nearest(asked, known) or nearest(f"models.{asked}", known)
-    hint = f"; did you mean {' or '.join(f'`{each}`' for each in near[:3])}?" if near else ""
+    kinds = _kinds(catalog, ())
+    if (plural in kinds and not name) or f"{asked}s" in kinds:
+        listed = plural if plural in kinds else f"{asked}s"
+        raise CommandError(f"name one of them: `kvdsl catalog list {listed}` lists all")
+    near = bare or _near(catalog, kinds, plural, name or asked)
+    hint = f"; did you mean {_either(near[:3])}?" if near else "; `kvdsl catalog list` lists all"
     raise CommandError(f"the catalog has no `{safe(asked)}`{hint}")
+
+
+def _near(catalog: Catalog, kinds: Iterable[str], plural: str, name: str) -> list[str]:
+    """Names like it of that kind; of all kinds where there is no such kind."""
+    among = [plural] if plural in kinds else list(kinds)
+    bare = {each: kind for kind in reversed(among) for each in catalog.names(kind)}
+    return [f"{bare[each]}.{each}" for each in nearest(name, bare)]
+
+
+def _either(names: list[str]) -> str:
+    quoted = [f"`{name}`" for name in names]
+    return " or ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
 
 
 def _write(console: Console, entries: list[_Entry]) -> None:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _SIZE = re.compile(r"(?P<number>\d[\d_]*(?:\.\d+)?)\s*(?P<unit>[A-Za-z]*)")
 
 
+_COUNTED = re.compile(r"\s*\d+\s*[x*]")
+
 EXPERTS = ("dispatch", "combine")
 """What NCCL's tests do not measure, so no bus bandwidth is told."""
 
@@ -122,6 +124,11 @@ def _quotes(
 
     from kvdsl.planning.quotes import Refused
 
+    if _COUNTED.match(hardware):
+        raise CommandError(
+            f"`{safe(hardware)}` is so many of a machine: declare a cluster of them in a spec, and "
+            "name it with --in SPEC"
+        )
     asked = [replace(shared, size=size) for size in sizes] or [shared]
     try:
         return [source.quote(hardware, each, names) for each in asked]

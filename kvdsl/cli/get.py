@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 MOST_NAMES = 8
 """So many names are listed where none is near."""
 
+_CODE = re.compile(r"[Kk][Vv]\d{3}")
+
 _MEASURE = re.compile(r"(?P<number>\d[\d_]*(?:\.\d+)?)\s*(?P<unit>[A-Za-z]*)")
 
 
@@ -126,6 +128,11 @@ def _nothing(file: str, dotted: str, known: Sequence[str]) -> str:
     from kvdsl.spec.vocabulary import asked
 
     names = dotted.split(".")
+    behind = ".".join(names[1:])
+    inside = [name for name in sorted(known) if behind and name.startswith(f"{behind}.")]
+    if inside:
+        some = ", ".join(inside[:MOST_NAMES])
+        return f"no value `{safe(dotted)}` in {shown_file(file)}; `{safe(behind)}` has {some}"
     near = [f"{names[0]}.{name}" for name in known if name.endswith(f".{'.'.join(names[1:])}")]
     near += [f"{name}.{dotted}" for name in known if asked(dotted) is not None][:1]
     if near:
@@ -135,10 +142,16 @@ def _nothing(file: str, dotted: str, known: Sequence[str]) -> str:
         near += [each + rest for each in nearest(head, known, most=1)]
         near += [f"{head}.{each}" for each in nearest(rest[1:], known, most=1)]
     best = nearest(dotted, near, most=1)
-    if best:
+    if _CODE.fullmatch(dotted):
+        hint = f"; `kvdsl rule {dotted.upper()}` explains a finding"
+    elif best:
         hint = f"; did you mean `{safe(best[0])}`?"
+    elif len(known) > MOST_NAMES:
+        hint = f"; `kvdsl get {shown_file(file)} {safe(names[0])}` lists {len(known)} values"
+    elif known:
+        hint = f"; there is {', '.join(sorted(known))}"
     else:
-        hint = f"; there is {', '.join(sorted(known)[:MOST_NAMES])}" if known else ""
+        hint = "; deployments, fleets and models have values"
     return f"no value `{safe(dotted)}` in {shown_file(file)}{hint}"
 
 

@@ -9,6 +9,7 @@ import click
 
 from kvdsl.cli.console import Console
 from kvdsl.cli.exits import CommandError, exit_of
+from kvdsl.cli.files import shown_file
 from kvdsl.cli.options import Overrides, color_option, file_names, override_options
 from kvdsl.cli.plan import no_deployment, say_errors
 from kvdsl.render import machine
@@ -45,6 +46,8 @@ def command(
     say_errors(console, drawn.report)
     if name is not None and name not in drawn.known and not drawn.report.failed:
         raise no_deployment(file, name, drawn.known)
+    if not drawn.known and not drawn.report.failed:
+        console.say(f"no deployment in {shown_file(file)}")
     if drawn.texts:
         console.write(_united(drawn.texts, form))
     return exit_of(drawn.report)

@@ -90,10 +90,17 @@ def _read(path: str) -> tuple[str, str]:
         place = place / CONFIG if place.is_dir() else place
         text = read(place, MOST_TEXT)
     if isinstance(text, Refusal):
-        raise CommandError(f"cannot read {shown_file(path)}: {text.reason}")
+        raise CommandError(f"cannot read {shown_file(str(place))}: {text.reason}{_way(path)}")
     if path == STANDARD_INPUT:
         return text, "standard input"
     return text, place.parent.name if place.name == CONFIG and place.parent.name else place.stem
+
+
+def _way(path: str) -> str:
+    """What to do with what is no file here: an address, or the name of a repository elsewhere."""
+    if "://" in path or (path.count("/") == 1 and not Path(path).parent.exists()):
+        return "; kvdsl fetches nothing: save the repository's config.json, and name that file"
+    return ""
 
 
 def _name(text: str, path: str, given: str | None) -> str:

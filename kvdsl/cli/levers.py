@@ -10,9 +10,11 @@ import click
 
 from kvdsl.cli.console import Console
 from kvdsl.cli.exits import exit_of
+from kvdsl.cli.files import shown_file
 from kvdsl.cli.options import Overrides, color_option, file_names, override_options
 from kvdsl.cli.plan import no_deployment, say_errors
 from kvdsl.render import machine
+from kvdsl.render.characters import wrapped
 from kvdsl.render.tables import NOTHING, Cell, Table, as_markdown, as_text
 
 if TYPE_CHECKING:
@@ -66,6 +68,8 @@ def command(
     missing = [name for name in names if name not in known]
     if missing and not found.report.failed:
         raise no_deployment(file, missing[0], found.known)
+    if not found.found and not names and not found.report.failed:
+        console.say(f"no deployment in {shown_file(file)}")
     if output == "json":
         console.write(machine.text({"format": machine.FORMAT, "levers": list(_forms(found))}))
         return exit_of(found.report)
@@ -76,7 +80,8 @@ def command(
         else:
             for table in tables:
                 console.write("\n".join([table.title, *as_text(table, console.columns)]) + "\n\n")
-            console.write("\n".join(_remarks(each.rows)) + "\n")
+            for line in _remarks(each.rows):
+                console.write("\n".join(wrapped(line, console.columns, "", "    ")) + "\n")
     return exit_of(found.report)
 
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from kvdsl.cli.console import Console
-from kvdsl.cli.exits import Exit
+from kvdsl.cli.exits import Exit, exit_of, worst
 from kvdsl.cli.files import spec_paths, write_file
 from kvdsl.cli.options import color_option, file_names
 from kvdsl.cli.progress import shown
-from kvdsl.render.characters import safe
+from kvdsl.render.characters import safe, wrapped
 
 if TYPE_CHECKING:
     from kvdsl.plan import Fact
@@ -43,8 +43,9 @@ def command(
 
     held = lock_on(DISK, place) or Lock()
     specs = spec_paths(paths or (".",), excluded)
-    if not _sound(console, specs):
-        return Exit.FINDINGS
+    ended = _sound(console, specs)
+    if ended is not Exit.FINE:
+        return ended
     now = used_lock(console, specs)
     if paths:
         # Other specs may stand on the rest: only a lock of the whole folder drops entries.
@@ -65,17 +66,25 @@ def command(
     return Exit.FINE
 
 
-def _sound(console: Console, paths: tuple[str, ...]) -> bool:
-    """Whether every spec can be resolved: a lock of broken ones would lose what they stand on."""
+def _sound(console: Console, paths: tuple[str, ...]) -> Exit:
+    """Fine if every spec can be resolved: a lock of broken ones would lose what they stand on."""
     from kvdsl.pipeline import sketched_report
     from kvdsl.project.catalog import Catalog
     from kvdsl.project.loader import load
 
     catalog = Catalog()
-    broken = [p for p in paths if sketched_report(load(p, catalog)).failed]
-    for path in broken:
-        console.say(f"{safe(path)} has errors, so no lock is written: `kvdsl check` tells them")
-    return not broken
+    ended = [Exit.FINE]
+    for path in paths:
+        report = sketched_report(load(path, catalog))
+        if not report.failed:
+            continue
+        ended.append(exit_of(report))
+        why = "has errors, so no lock is written: `kvdsl check` tells them"
+        if ended[-1] is Exit.USAGE:
+            why = f"has no text, so no lock is written: {report.diagnostics[0].headline}"
+        for line in wrapped(f"{safe(path)} {why}", console.columns, "", "  "):
+            console.say(line)
+    return worst(ended)
 
 
 def used_lock(console: Console, paths: tuple[str, ...]) -> Lock:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
@@ -136,6 +137,9 @@ def _output(given: str, forms: Sequence[str]) -> Output:
         raise click.BadParameter(f"there is no form `{safe(form)}`; {hint}")
     if equals and not path:
         raise click.BadParameter(f"no file stands behind `{form}=`")
+    if path and not Path(path).parent.is_dir():
+        folder = safe(str(Path(path).parent))
+        raise click.BadParameter(f"cannot write `{safe(path)}`: there is no folder `{folder}`")
     return Output(form, path or None)
 
 

@@ -53,10 +53,13 @@ def known_pages() -> dict[str, Page]:
 def _found(pages: dict[str, Page], asked: str) -> Page:
     """By code in either case, or by name. Raises CommandError with the nearest."""
     by_name = {page.name: page for page in pages.values()}
-    found = pages.get(asked.upper()) or by_name.get(asked.lower())
+    plain = asked.lower().replace("_", "-")
+    found = pages.get(asked.upper()) or pages.get(f"KV{asked}") or by_name.get(plain)
     if found is not None:
         return found
-    near = nearest(asked.upper(), pages) or nearest(asked.lower(), by_name)
+    # One code looks like any other: only names have something like them.
+    mended = asked.upper().replace("O", "0").replace("I", "1").replace("L", "1")
+    near = (mended,) if mended in pages else nearest(plain, by_name)
     hint = f"; did you mean {' or '.join(near)}?" if near else "; `kvdsl rule` lists them"
     raise CommandError(f"no rule `{safe(asked)}`{hint}")
 

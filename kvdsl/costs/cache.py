@@ -20,7 +20,7 @@ from kvdsl.placement.shares import CacheShard
 from kvdsl.placement.subject import Subject
 from kvdsl.spec.formats import Format
 from kvdsl.spec.model import Model
-from kvdsl.units import counted
+from kvdsl.units import counted, grouped
 
 _PER_TOKEN = units.BYTES_PER_TOKEN
 
@@ -243,7 +243,9 @@ def request_terms(placement: Placement, tokens: int) -> dict[str, Term]:
         term = request_term(model, part, tokens, length)
         (states if part.state else kept).append(term)
     return {
-        "kv.bytes_per_request": summed(model, f"KV bytes of a request of {tokens:,} tok", kept),
+        "kv.bytes_per_request": summed(
+            model, f"KV bytes of a request of {grouped(tokens)} tok", kept
+        ),
         "state.bytes_per_request": summed(model, "bytes of states of a request", states),
     }
 

@@ -21,7 +21,7 @@ from kvdsl.placement.placement import Stage
 from kvdsl.placement.shares import CacheShard
 from kvdsl.placement.subject import Subject
 from kvdsl.spec.engine import Engine, HybridCache
-from kvdsl.units import tidy
+from kvdsl.units import grouped, tidy
 
 _VLLM = "vLLM 0.33.0, v1/core/kv_cache_planning.py"
 _SGLANG = "SGLang 0.5.23, model_executor/pool_configurator.py"
@@ -124,7 +124,7 @@ def _of_pool(
             "tokens in each holder", pages=usable, length=_length(length), each=each
         )
     shared = max(pool.shared(common) for _, pool in found) if common else 0
-    own = fixed("pages of the common prefix", shared, f"whole pages of {common:,} tok")
+    own = fixed("pages of the common prefix", shared, f"whole pages of {grouped(common)} tok")
     requests = requests_of_pages.derive(
         "requests in each holder",
         pages=usable,
@@ -186,7 +186,7 @@ def _taken(found: list[tuple[Rank, pages.Pool]], length: int, shared: int = 0) -
         for k in pool.kinds
     ]  # fmt: skip
     own = max(1, pool.blocks(length) - shared)
-    return fixed(f"pages of a request of {length:,} tok", own, " + ".join(parts))
+    return fixed(f"pages of a request of {grouped(length)} tok", own, " + ".join(parts))
 
 
 def _page(subject: Subject, rank: Rank, pool: pages.Pool) -> Term:
@@ -252,7 +252,7 @@ def _of_two(engine: Engine, ranks: list[Rank], length: int, keep: Fraction) -> F
         min(long, int(count.value) * length) if count.value else long,
         units.TOKENS,
         inputs=(held, count),
-        note=f"of requests of {length:,} tok: the pool that ends first decides",
+        note=f"of requests of {grouped(length)} tok: the pool that ends first decides",
     )
     return Fits(most, count, held.named(f"tokens that {engine.title} prints"))
 
@@ -312,4 +312,4 @@ def _bytes(label: str, value: Fraction, rank: Rank) -> Term:
 def _seats(label: str, tokens: Term, held: int, each: int, size: int) -> Term:
     each = -(-each // size) * size
     return Term(label, held // each, units.REQUESTS, inputs=(tokens,),
-                note=f"{held:,} tok / {each:,} tok of each")  # fmt: skip
+                note=f"{grouped(held)} tok / {grouped(each)} tok of each")  # fmt: skip

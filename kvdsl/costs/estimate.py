@@ -194,7 +194,7 @@ def _free(placement: Placement, books: tuple[Ledger, ...], carried: Load) -> Ter
         each * int(carried.busiest.value) + shared,
         units.BYTES,
         inputs=(carried.busiest, book.token),
-        note=f"requests of {length:,} tok",
+        note=f"requests of {units.grouped(length)} tok",
     )
     return free_room.derive("free room", room=book.room, used=used)
 

@@ -19,7 +19,7 @@ from kvdsl.formulas import Term, assumed, formula, greatest, least, total
 from kvdsl.placement.placement import Holder, Placement, RankClass
 from kvdsl.placement.subject import Subject
 from kvdsl.spec.engine import Engine, HeldBack, Overhead
-from kvdsl.units import tidy
+from kvdsl.units import grouped, tidy
 
 __all__ = ("Capacity", "Ledger", "capacities", "capacity_terms", "fullest", "largest_token",
            "leaf", "ledgers", "overheads")  # fmt: skip
@@ -174,7 +174,7 @@ def _held_back(subject: Subject, engine: Engine, back: HeldBack) -> list[Term]:
     latent = int(any(s.form == "mla" for s in subject.model.parts.values()))
     counted = (
         ("fixed", back.fixed, 1, "once"),
-        ("step_token", back.step_token, step, f"{step:,} tok of a step"),
+        ("step_token", back.step_token, step, f"{grouped(step)} tok of a step"),
         ("device", back.device, degrees.size * degrees.pp, "devices of a replica"),
         ("sequence", back.sequence, sequences, f"{sequences:,} req of a step"),
         ("dp_sequence", back.dp_sequence, sequences * dp, f"{sequences:,} req x {dp} dp ranks"),
@@ -259,7 +259,7 @@ def _capacity(placement: Placement, holder: Holder, books: tuple[Ledger, ...]) -
             whole / length,
             units.BYTES_PER_TOKEN,
             inputs=(book.token,),
-            note=f"of a request of {length:,} tok",
+            note=f"of a request of {grouped(length)} tok",
         )
         # Windows, states and entries of runs make a token's cost depend on the length.
         uneven = not all(s.part.even for s in stage.cache)
@@ -331,7 +331,7 @@ def _requests(
         return Term("requests", int(Fraction(room.value) >= 0) * 10**9, units.REQUESTS,
                     inputs=(room,), note="requests hold nothing of their own")  # fmt: skip
     size = Term(
-        f"bytes of a request of {own:,} tok on a rank of stage {number}",
+        f"bytes of a request of {grouped(own)} tok on a rank of stage {number}",
         cache.request_on_rank(stage, own, page),
         units.BYTES,
         inputs=(book.token,),

@@ -23,7 +23,7 @@ from kvdsl.costs.origins import fixed
 from kvdsl.costs.prefill import prompt_terms
 from kvdsl.costs.tiers import Tier, request_bytes
 from kvdsl.formulas import Term, assumed, formula
-from kvdsl.units import BYTE_RATE, NONE, TIME, TOKEN_RATE, TOKENS, tidy
+from kvdsl.units import BYTE_RATE, NONE, TIME, TOKEN_RATE, TOKENS, grouped, tidy
 
 LONGEST = 4 * 1024 * 1024
 """Tokens up to which a break-even is looked for."""
@@ -236,8 +236,10 @@ def recomputing(pool: Estimate) -> Callable[[Number], Term | None]:
             return None
         length = int(-(-Fraction(prefix).numerator // Fraction(prefix).denominator))
         if length not in known:
-            whole = service(fresh + length, 0).named(f"prefill of {fresh + length:,} tok")
-            rest = service(fresh + length, length).named(f"prefill of {fresh:,} tok behind it")
+            whole = service(fresh + length, 0).named(f"prefill of {grouped(fresh + length)} tok")
+            rest = service(fresh + length, length).named(
+                f"prefill of {grouped(fresh)} tok behind it"
+            )
             known[length] = recomputed.derive("computed anew", whole=whole, new=rest)
         return known[length]
 

@@ -26,7 +26,7 @@ from kvdsl.placement.cache import CachePart, cache_parts
 from kvdsl.spec.deployment import TierUse
 from kvdsl.spec.formats import Format, Recipe, RecipeLine
 from kvdsl.spec.hardware import Link, ManyTiers, Node
-from kvdsl.units import BYTE_RATE, BYTES, NONE, TIME, TOKENS, tidy
+from kvdsl.units import BYTE_RATE, BYTES, NONE, TIME, TOKENS, grouped, tidy
 
 
 @formula("capacity of a unit x units", BYTES)
@@ -203,7 +203,7 @@ def _token(pool: Estimate, parts: tuple[CachePart, ...], recipe: Recipe) -> Term
         tidy(size if even else size / length),
         units.BYTES_PER_TOKEN,
         inputs=(pool.values["kv.bytes_per_token"],),
-        note=note + ("" if even else f", over {length:,} tok"),
+        note=note + ("" if even else f", over {grouped(length)} tok"),
     )
 
 
@@ -217,7 +217,7 @@ def request_bytes(held: Tier, tokens: Term) -> Term:
     size = sum((_bytes(part, length) for part in held.parts), start=Fraction(0))
     if not length:
         size = Fraction(0)
-    return Term(f"bytes of {length:,} tok", tidy(size), BYTES, inputs=(held.token, tokens))
+    return Term(f"bytes of {grouped(length)} tok", tidy(size), BYTES, inputs=(held.token, tokens))
 
 
 def _tokens(
@@ -371,7 +371,7 @@ def _piece(use: TierUse, pool: Estimate, parts: tuple[CachePart, ...]) -> Term:
             break
     what = "of one layer" if use.overlap == "layerwise" else "of all layers"
     return Term("piece", tidy(size) or 1, BYTES, basis="spec", span=use.at,
-                note=f"{chunk:,} tok {what}")  # fmt: skip
+                note=f"{grouped(chunk)} tok {what}")  # fmt: skip
 
 
 def _granularity(use: TierUse) -> Term:

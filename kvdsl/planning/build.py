@@ -228,13 +228,15 @@ def _workload(pool: Pool) -> str:
         return ""
     said = []
     if workload.context is not None:
-        said.append(f"{workload.context:,} tok of context")
+        said.append(f"{grouped(workload.context)} tok of context")
     elif workload.classes:
         said.append(f"{counted(len(workload.classes), 'classes')} of requests")
     else:
-        said.append(f"{workload.prompt or 0:,} tok in, {workload.output or 0:,} tok out")
+        said.append(
+            f"{grouped(workload.prompt or 0)} tok in, {grouped(workload.output or 0)} tok out"
+        )
     if workload.concurrency is not None:
-        said.append(f"{workload.concurrency:,} in flight")
+        said.append(f"{grouped(workload.concurrency)} in flight")
     if workload.rate is not None:
         said.append(f"{float(workload.rate):g} req/s")
     return ", ".join(said)

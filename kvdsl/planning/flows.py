@@ -169,7 +169,7 @@ def _chart(made: Service, each: Reuse) -> Chart | None:
     if not lines or not positive:
         return None
     found = int(each.found.value)
-    marks = ((float(found), f"a prompt finds {found:,} tok"),) if found else ()
+    marks = ((float(found), f"a prompt finds {grouped(found)} tok"),) if found else ()
     several = len(made.reuse) > 1
     pool_name = pool.subject.pool.name
     return Chart(

@@ -120,10 +120,10 @@ def _cache_row(pool: str, found: Estimate, part: CachePart) -> CacheRow:
 
 def _growth(part: CachePart) -> str:
     if part.growth == "window":
-        return f"last {part.limit:,} tok"
+        return f"last {grouped(part.limit)} tok"
     if part.growth == "request":
         return "once a request" if part.state else f"{counted(part.limit, 'records')} a request"
-    return f"once in {part.every:,} tok" if part.every > 1 else "with every token"
+    return f"once in {grouped(part.every)} tok" if part.every > 1 else "with every token"
 
 
 def collective_rows(pool: str, found: Estimate) -> tuple[CollectiveRow, ...]:

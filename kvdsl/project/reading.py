@@ -88,5 +88,7 @@ def _neighbours(path: Path) -> str | None:
         names = [p.stem for p in path.parent.iterdir() if p.suffix == ".kvspec"]
     except OSError:
         return None
+    if path.suffix != ".kvspec" and path.name in names:
+        return f"did you mean `{path.name}.kvspec`?"
     near = nearest(path.stem, names)
     return f"did you mean `{near[0]}.kvspec`?" if near else None

@@ -160,13 +160,13 @@ def _percent(quantity: Quantity) -> str:
 
 def _number(quantity: Quantity) -> str:
     """The number in whole base units: a share of a block's scales may be a part of a byte."""
-    return f"{round(quantity.value):,}"
+    return grouped(round(quantity.value))
 
 
 def _in_unit(quantity: Quantity, unit: str) -> str:
     """In a unit, with three decimals that stand in a column."""
     number = float(quantity.in_unit(unit))
-    return "< 0.001" if 0 < number < 0.0005 else f"{number:,.3f}"
+    return "< 0.001" if 0 < number < 0.0005 else decimals(number, 3)
 
 
 def _ticked(text: str) -> tuple[tuple[str, bool], ...]:

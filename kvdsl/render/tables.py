@@ -23,7 +23,7 @@ from kvdsl.plan import (
     TransferView,
 )
 from kvdsl.render.characters import padded, safe, width, wrapped
-from kvdsl.units import Quantity, counted, shown, told, unit
+from kvdsl.units import Quantity, counted, decimals, shown, told, unit
 
 Cell = str | Quantity | None
 
@@ -224,7 +224,7 @@ def cell_text(table: Table, row: int, column: int) -> str:
     if isinstance(cell, str):
         text = safe(cell)
     elif measures(table.units[column], cell):
-        text = f"{float(cell.in_unit(table.units[column])):,.{table.digits}f}"
+        text = decimals(float(cell.in_unit(table.units[column])), table.digits)
     else:
         text = shown(cell)
     return f"{text} *" if (row, column) in table.best else text

@@ -51,8 +51,12 @@ from kvdsl.spec.slots import (
     Table,
     Word,
 )
+from kvdsl.spec.vocabulary import INPUTS
 from kvdsl.syntax.nodes import Expr, Items, Path, Text
 from kvdsl.units import Exact, Quantity
+
+_LONG = 40
+"""Characters from which on a list is not shown again."""
 
 MOST_MEASURED = 10**30
 """In base units. Powers of a time or a length beyond it are none that a float holds."""
@@ -142,7 +146,8 @@ def simple(
         case Flag():
             if isinstance(value, bool):
                 return value
-            context.tell(WrongType(expr.span, f"`{name}`", "`true` or `false`", described(value)))
+            way = f"write `{name} = true` or `{name} = false`"
+            context.tell(WrongType(expr.span, f"`{name}`", "true or false", described(value), way))
         case Quoted():
             if isinstance(value, Quotation):
                 return value.text
@@ -182,7 +187,9 @@ def number(
         return None
     if not isinstance(value, Quantity):
         wanted = dimension.noun if dimension != units.NONE else "a number"
-        context.tell(WrongType(span, f"`{name}`", wanted, described(value), _unquoted(value)))
+        context.tell(
+            WrongType(span, f"`{name}`", wanted, described(value), _instead(name, value, span))
+        )
         return None
     if value.dimension != dimension:
         way = way_to(name, dimension, value.dimension, expr)
@@ -196,8 +203,14 @@ def number(
     return _within(context, slot, name, value, span)
 
 
-def _unquoted(value: Value) -> str | None:
-    return f"write it without quotes: `{value.text}`" if isinstance(value, Quotation) else None
+def _instead(name: str, value: Value, span: Span) -> str | None:
+    if isinstance(value, Quotation):
+        return f"write it without quotes: `{value.text}`"
+    path = next((path for path in INPUTS if path.endswith(f".{name}")), "")
+    if isinstance(value, Series) and path:
+        listed = span.text if len(span.text) < _LONG else "[…]"
+        return f"one holds; a sweep goes through several: `sweep {{ {path} = {listed} }}`"
+    return None
 
 
 def _wanted(slot: Measured | Count | Ratio) -> str:
@@ -231,7 +244,8 @@ def _within(
         else (isinstance(slot, Measured) and not slot.inclusive)
     )
     shown = _precise(value)
-    if isinstance(slot, Ratio) and slot.most is not None and not isinstance(exact, int):
+    percent = span.text.endswith("%")
+    if isinstance(slot, Ratio) and slot.most is not None and (percent or type(exact) is not int):
         shown = ratio_text(exact)
     most = slot.most if isinstance(slot, Ratio) else None
     if exact < least or (above and exact == least):
@@ -240,7 +254,7 @@ def _within(
         bound = _bound(slot, most, "at most")
         way = (
             f"write `{name} = {exact} %`, if that is meant"
-            if 1 < exact <= 100 and exact == int(exact)
+            if 1 < exact <= 100 and exact == int(exact) and not percent
             else None
         )
         context.tell(OutOfBounds(span, name, bound, shown, way))

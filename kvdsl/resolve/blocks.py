@@ -109,6 +109,10 @@ class Raw:
     requirements: tuple[Kept[Require], ...] = ()
     waivers: tuple[Kept[Allow], ...] = ()
     drops: tuple[Kept[Drop], ...] = ()
+    mentioned: tuple[str, ...] = ()
+    """Names alone, which stand for attributes that somebody forgot to give a value."""
+    faulty: bool = False
+    """An attribute stands twice: which of the two holds is anybody's guess."""
 
     def without(self, *keys: str) -> Raw:
         return replace(self, entries={k: e for k, e in self.entries.items() if k not in keys})
@@ -132,6 +136,8 @@ class _Reading:
     requirements: list[Kept[Require]]
     waivers: list[Kept[Allow]]
     drops: list[Kept[Drop]]
+    mentioned: list[str] = field(default_factory=list)
+    faulty: bool = False
 
     def add(self, entry: Entry) -> None:
         first = self.entries.get(entry.key)
@@ -139,6 +145,7 @@ class _Reading:
             self.entries[entry.key] = entry
             return
         place = Label(first.name.span, "written here first")
+        self.faulty = True
         self.found.append(WrittenTwice(entry.name.span, shown_key(entry.key)).diagnostic(place))
 
     def require(self, node: Require) -> None:
@@ -189,6 +196,8 @@ def read_block(
             case Let():
                 pass
             case _:
+                if isinstance(statement, nodes.Mention):
+                    reading.mentioned.append(statement.name.text)
                 found.append(_misplaced(statement))
     return Raw(
         at,
@@ -196,6 +205,8 @@ def read_block(
         tuple(reading.requirements),
         tuple(reading.waivers),
         tuple(reading.drops),
+        tuple(reading.mentioned),
+        reading.faulty,
     )
 
 
@@ -295,6 +306,8 @@ def merged(base: Raw, own: Raw, found: list[Diagnostic]) -> Raw:
         entries,
         _required(base.requirements, own.requirements),
         (*base.waivers, *own.waivers),
+        mentioned=(*base.mentioned, *own.mentioned),
+        faulty=base.faulty or own.faulty,
     )
 
 

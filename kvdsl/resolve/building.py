@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from kvdsl.resolve.attributes import read_value
-from kvdsl.resolve.blocks import Body, Choices, Entry, Raw, Verbatim, shown_key
+from kvdsl.resolve.blocks import Body, Choices, Entry, Raw, Verbatim
 from kvdsl.resolve.context import BLOCK, Context
-from kvdsl.resolve.foreign_names import elsewhere, homes, own_name
 from kvdsl.resolve.inheritance import flat
 from kvdsl.resolve.naming_messages import (
     Misplaced,
     MissingAttribute,
-    UnknownAttribute,
-    like,
+    a_kind,
     listed,
 )
 from kvdsl.resolve.schema import KINDS, Attribute, make, schema_of
+from kvdsl.resolve.suggestions import instead_of_text, wanting
+from kvdsl.resolve.unknown_attributes import meant_by, unknown
 from kvdsl.resolve.value_messages import WrongKind, WrongType, example_of
-from kvdsl.resolve.values import Many, Quotation, Reference, described
+from kvdsl.resolve.values import Many, Quotation, Reference, Series, described
 from kvdsl.source import Span
 from kvdsl.spec.declaration import Block, Declaration, Origin
 from kvdsl.spec.deployment import Deployment, Fleet, Policy
@@ -43,10 +43,10 @@ from kvdsl.spec.slots import (
     Selected,
     Table,
 )
-from kvdsl.spelling import nearest
 from kvdsl.syntax.nodes import Truth
 
 EXAMPLES = {
+    "method": "method = mtp",
     "hidden": "hidden = 4096",
     "vocab": "vocab = 128_256",
     "query_heads": "query_heads = 32",
@@ -91,7 +91,7 @@ def gathered(
     context: Context, model: type[Block], raw: Raw, owner: str, elsewhere: Collection[str] = ()
 ) -> Gathered:
     """Every attribute of a block but those that are read `elsewhere`."""
-    parts = Gathered(raw.at, {}, {})
+    parts = Gathered(raw.at, {}, {}, not raw.faulty)
     _check_clauses(context, model, raw)
     if not context.deeper(BLOCK, raw.at):
         parts.sound = False
@@ -173,56 +173,6 @@ def abstract(raw: Raw) -> bool:
     """Whether a block says `abstract = true`."""
     entry = raw.entries.get("abstract")
     return entry is not None and isinstance(entry.value, Truth) and entry.value.value
-
-
-def unknown(context: Context, model: type[Block], entry: Entry, owner: str) -> None:
-    shown = shown_key(entry.key)
-    hint = _meant_hint(model, entry)
-    near = None if hint else like(shown.rpartition(" ")[2], schema_of(model).names)
-    hint = hint or (None if near else _elsewhere_hint(entry))
-    context.tell(UnknownAttribute(entry.name.span, owner, shown, near, hint))
-
-
-def _meant_hint(model: type[Block], entry: Entry) -> str | None:
-    """What was meant by a path, by a name of another tool, or in a block further in."""
-    first, dot, rest = entry.key.partition(".")
-    if dot and first in schema_of(model).attributes:
-        return f"write it in its block: `{first} {{ {rest} = … }}`"
-    name = own_name(entry.key)
-    found = next(homes(model, name, _written(entry)), None)
-    if found is None:
-        return None
-    if name == entry.key:
-        return f"write it in its block: `{found}`"
-    return f"kvspec calls it `{name}`: write `{found}`"
-
-
-def _elsewhere_hint(entry: Entry) -> str | None:
-    """Where else in the language an attribute of that name stands."""
-    name = own_name(entry.key)
-    found = next(elsewhere(name, _written(entry)), None)
-    if found is None:
-        return None
-    called = f"kvspec calls it `{name}`, which" if name != entry.key else f"`{name}`"
-    article = "an" if found[0][0] in "aeiou" else "a"
-    return f"{called} stands in {article} {found[0]}: `{found[1]}`"
-
-
-def _written(entry: Entry) -> str:
-    """The value as it was written, where it is short."""
-    if isinstance(entry.value, Body | Verbatim | Choices):
-        return "…"
-    text = entry.value.span.text
-    return text if len(text) <= 24 and text.isprintable() else "…"
-
-
-def meant_by(model: type[Block], key: str) -> tuple[str, ...]:
-    """Attributes of a block that a name which it does not have may stand for."""
-    known = schema_of(model).attributes
-    if key in known:
-        return ()
-    own = own_name(key)
-    return (own,) if own in known else nearest(key, known)
 
 
 def _example(attribute: Attribute) -> str | None:
@@ -317,8 +267,16 @@ def _from_reference(
     context: Context, attribute: Attribute, slot: Referred, entry: Entry
 ) -> object | None:
     assert not isinstance(entry.value, Body | Verbatim | Choices)
-    value = context.evaluate(entry.value, entry.scope)
+    with wanting(context, (*slot.kinds, *slot.accepts)):
+        value = context.evaluate(entry.value, entry.scope)
     if value is None:
+        return None
+    if isinstance(value, Quotation):
+        kinds = dict.fromkeys((*slot.kinds, *slot.accepts))
+        way = instead_of_text(context, entry.scope, value.text, tuple(kinds))
+        way = way or f"name one, or write it here as a block: `{entry.key} {{ … }}`"
+        wanted = " or ".join(map(a_kind, kinds))
+        context.tell(WrongType(entry.span, f"`{entry.key}`", wanted, "a text", way))
         return None
     reference = reference_of(context, value, slot, f"`{entry.key}`", entry.span)
     if reference is None:
@@ -334,16 +292,20 @@ def reference_of(
 ) -> Reference | None:
     """A reference of a kind that the slot takes."""
     wanted = slot.kinds + tuple(k for k in slot.accepts if k not in slot.kinds)
-    nouns = " or ".join(f"a {kind}" for kind in wanted)
+    nouns = " or ".join(a_kind(kind) for kind in wanted)
     if not isinstance(value, Reference):
         way = "leave out the number before it" if isinstance(value, Many) else None
+        if isinstance(value, Series):
+            way = f"one holds; a sweep goes through several: `sweep {{ {place.strip('`')} = … }}`"
+            if "layout" in wanted:
+                way = "one holds; `compare` sets others beside it: `compare tp8, tp16`"
         way = way or f"name one, or write it here as a block: `{place.strip('`')} {{ … }}`"
         context.tell(WrongType(span, place, nouns, described(value), way))  # type: ignore[arg-type]
         return None
     if value.kind in wanted:
         return value
     if value.declared is None or value.kind:  # a broken declaration's kind may be unknown
-        context.tell(WrongKind(span, place, nouns, value.title, value.kind))
+        context.tell(WrongKind(span, place, nouns, value.title, a_kind(value.kind)))
     return None
 
 

@@ -11,13 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import cast
 
+from kvdsl.diagnostics import Diagnostic
 from kvdsl.resolve.blocks import PLURAL_KEYS, Body, Entry, Raw
 from kvdsl.resolve.combination_messages import ChangeWithoutEffect
 from kvdsl.resolve.declarations import Declarations
 from kvdsl.resolve.deployments import POOL_KEYS
 from kvdsl.resolve.foreign_names import own_name
 from kvdsl.resolve.names import Scope
-from kvdsl.resolve.naming_messages import NoSuchChange, like
+from kvdsl.resolve.naming_messages import NoSuchChange, like, listed
 from kvdsl.resolve.schema import schema_of
 from kvdsl.source import SourceFile, Span
 from kvdsl.spec.deployment import Deployment
@@ -26,6 +27,9 @@ from kvdsl.syntax.nodes import Assign, Block, Declare, Expr, Name
 from kvdsl.units import Quantity
 
 CHANGEABLE = (*POOL_KEYS, *(n for n in schema_of(Deployment).names if n != "search"))
+TELLING = ("KV002", "KV005", "KV010", "KV012", "KV017")
+"""Faults of a text that say more of a value than that it is none: of its unit, digits or quotes."""
+
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 
@@ -68,10 +72,19 @@ def changed(
         key = f"pool {names[1]}"
         if key not in raw.entries:
             pools = [k.removeprefix("pool ") for k in raw.entries if k.startswith("pool ")]
-            near = like(names[1], pools)
-            _refuse(context, change, at, f"there is no pool `{names[1]}`", near)
+            reason = f"there is no pool `{names[1]}`" if pools else "this deployment has no pools"
+            hint = f"there are {listed(pools)}" if pools else None
+            _refuse(context, change, at, reason, like(names[1], pools), hint)
             return None
         return _written(raw, (key, *names[2:]), value, scope, at)
+    if sort == "pool" or first == "pool":
+        pools = [k.removeprefix("pool ") for k in raw.entries if k.startswith("pool ")]
+        name = pools[0] if pools else "NAME"
+        rest = ".".join(names[2:]) or "layout.tp"
+        hint = f"an attribute of a pool is written `pools.{name}.{rest}`"
+        reason = "it names no attribute of a pool" if pools else "this deployment has no pools"
+        _refuse(context, change, at, reason, None, hint if pools else None)
+        return None
     if first not in CHANGEABLE:
         near = like(first, CHANGEABLE)
         _refuse(context, change, at, f"a deployment has no attribute `{first}`", near)
@@ -90,12 +103,19 @@ def _path_span(change: Change, value: Expr) -> Span:
 
 
 def _refuse(
-    context: Declarations, change: Change, span: Span, reason: str, near: str | None
+    context: Declarations,
+    change: Change,
+    span: Span,
+    reason: str,
+    near: str | None,
+    hint: str | None = None,
 ) -> None:
-    hint: str | None
     behind = f".{own_name(change.path)}"
     meant = min((name for name in INPUTS if name.endswith(behind)), key=len, default="")
-    hint = "write, for example, `layout`, `layout.tp` or `workload.context`"
+    later = change.path.partition(".")[2]
+    if not meant and not near and later.partition(".")[0] in CHANGEABLE:
+        meant = later  # behind a deployment's name
+    hint = hint or f"a deployment has {listed(n for n in CHANGEABLE if n.isidentifier())}"
     if meant:
         near, hint = None, f"write `{meant}`"
     elif near:
@@ -159,8 +179,16 @@ def _parsed(context: Declarations, change: Change) -> Expr | None:
                 not found and not isinstance(value, Block)
             ):
                 return cast("Expr", _moved(value, asked, start - len(before)))
-    reason = f"`{change.value[:60]}` is no value"
+        told = found and found[0].code in TELLING and found[0].span.start >= len(before)
+        if told:
+            first = cast("Diagnostic", _moved(found[0], asked, start - len(before)))
+            if first.span.end <= len(asked.text):
+                context.found.append(first)
+                return None
+    reason = f"`{change.value[:60]}` is no value" if change.value.strip() else "it gets no value"
     hint = "write a value as in a spec, such as `tp16`, `8 ktok` or `formats.fp8`"
+    if change.path == "layout" and "=" in change.value:
+        hint = "an attribute of the layout is changed by `--set layout.tp=16`"
     span = asked.span(start, len(asked.text))
     context.tell(NoSuchChange(span, change.path, reason, None, hint))
     return None

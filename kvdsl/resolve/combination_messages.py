@@ -171,9 +171,13 @@ class BadSearch(Message):
 class BadCode(Message):
     code: ClassVar[str] = "KV072"
     headline: ClassVar[str] = "`{name}` is not the code of a finding"
-    helps: ClassVar[tuple[str, ...]] = ("a code is KV and three digits, as in `KV108`",)
+    helps: ClassVar[tuple[str, ...]] = (
+        "write `{instead}`",
+        "a code is KV and three digits, as in `KV108`; `kvdsl rule` lists all",
+    )
     span: Span
     name: str
+    instead: str | None = None
 
 
 @dataclass(frozen=True)

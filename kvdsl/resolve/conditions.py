@@ -23,6 +23,7 @@ from kvdsl.resolve.value_messages import (
     ExactTime,
     MixedDimensions,
     NoCondition,
+    OutOfBounds,
     Unanswerable,
     WrongType,
 )
@@ -152,8 +153,7 @@ def _comparison(reading: _Reading, expr: Binary) -> bool:
         return False
     if expr.operator in ("==", "!=") and dimension in ROUNDED:
         sides = (expr.left.span.text, expr.right.span.text)
-        noun = dimension.noun[0].upper() + dimension.noun[1:]
-        reading.context.tell(ExactTime(expr.span, noun, expr.operator, *sides))
+        reading.context.tell(ExactTime(expr.span, dimension.noun, expr.operator, *sides))
         return False
     return True
 
@@ -184,6 +184,12 @@ def _within(reading: _Reading, expr: Within) -> bool:
         noun = _dimension(tolerance).noun
         way = "write `A within 5 % of B`"
         reading.context.tell(WrongType(expr.tolerance.span, "`within`", "a ratio", noun, way))
+        return False
+    if isinstance(tolerance, Quantity) and not 0 <= tolerance.value <= 1:
+        figure = expr.tolerance.span.text
+        hint = f"write `within {figure} % of`" if isinstance(expr.tolerance, nodes.Number) else None
+        bound, span = "from 0 % to 100 %", expr.tolerance.span
+        reading.context.tell(OutOfBounds(span, "within", bound, figure, hint))
         return False
     if _dimension(value) != _dimension(target):
         nouns = (_dimension(value).noun, _dimension(target).noun)
@@ -364,5 +370,8 @@ def _unanswerable(reading: _Reading, path: Path) -> None:
     near = either(behind[:3]) or like(name, known)
     if near is None and hint is None:
         family = [term for term in VOCABULARY if term.startswith(path.names[0].text + ".")]
-        hint = f"`{path.names[0].text}` has {listed(family[:6])}" if family else None
+        groups = dict.fromkeys(term.partition(".")[0] for term in VOCABULARY)
+        hint = f"it answers {listed(groups)}: `kvdsl get SPEC DEPLOYMENT` lists all values"
+        if family:
+            hint = f"`{path.names[0].text}` has {listed(family[:6])}"
     reading.context.tell(Unanswerable(path.span, name, near, hint))

@@ -31,6 +31,8 @@ class Context(Protocol):
     catalog: Catalog
     lenient: bool
     """An abstract declaration is being read: what is missing may come from a child."""
+    wanted: tuple[str, ...]
+    """The kinds that a name in the value at hand had better be of; none where any may stand."""
 
     def tell(self, message: Message, *labels: Label) -> None: ...
 

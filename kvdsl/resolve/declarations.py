@@ -36,10 +36,12 @@ from kvdsl.resolve.naming_messages import (
     CircularValue,
     MissingAttribute,
     TooDeep,
+    either,
 )
 from kvdsl.resolve.recipes import build_format, build_recipe
 from kvdsl.resolve.replay import as_it_was
 from kvdsl.resolve.schema import KINDS
+from kvdsl.resolve.suggestions import children
 from kvdsl.resolve.values import Reference, Value, described
 from kvdsl.resolve.workloads import build_workload
 from kvdsl.source import Span
@@ -120,6 +122,7 @@ class Declarations:
     catalog: Catalog
     found: list[Diagnostic] = field(default_factory=list)
     lenient: bool = False
+    wanted: tuple[str, ...] = ()
     _frames: int = 0
     _files: dict[tuple[Loaded, str], FileNames] = field(default_factory=dict)
     _raws: dict[Declared, Answer[Raw]] = field(default_factory=dict)
@@ -270,7 +273,8 @@ class Declarations:
         if raw is None:
             return None
         if abstract(raw):
-            self.tell(AbstractUsed(at, declared.title, declared.kind))
+            near = either(children(self, declared)[-3:]) or None
+            self.tell(AbstractUsed(at, declared.title, declared.kind, near))
             return None
         return self.resolved(declared, at)
 

@@ -13,14 +13,7 @@ from datetime import date
 
 from kvdsl.diagnostics import Label
 from kvdsl.resolve.blocks import Body, Choices, Entry, Kept, Raw, merged
-from kvdsl.resolve.building import (
-    Gathered,
-    finished,
-    gathered,
-    meant_by,
-    origin_of,
-    reference_of,
-)
+from kvdsl.resolve.building import Gathered, finished, gathered, origin_of, reference_of
 from kvdsl.resolve.combination_messages import (
     BadCode,
     IncompleteDeployment,
@@ -37,9 +30,11 @@ from kvdsl.resolve.libraries import own_library
 from kvdsl.resolve.naming_messages import listed
 from kvdsl.resolve.recipes import lines_known
 from kvdsl.resolve.schema import make, schema_of
+from kvdsl.resolve.suggestions import wanting
 from kvdsl.resolve.sweeps import read_search, read_sweep
+from kvdsl.resolve.unknown_attributes import meant_by
 from kvdsl.resolve.value_messages import WrongType
-from kvdsl.resolve.values import Reference, described
+from kvdsl.resolve.values import Quotation, Reference, described
 from kvdsl.resolve.workloads import shares_whole
 from kvdsl.spec.deployment import (
     Deployment,
@@ -183,6 +178,7 @@ def _lacking(raw: Raw, own: Raw, needed: Sequence[str]) -> list[str]:
     """What a pool needs and nobody says, nor says under a name that is told as unknown."""
     said = [key for key in (*raw.entries, *own.entries) if not _is_apart(key)]
     meant = {near for key in said for near in meant_by(Pool, key)}
+    meant.update(raw.mentioned, own.mentioned)
     return [name for name in needed if name not in own.entries and name not in meant]
 
 
@@ -287,11 +283,14 @@ def _compared(context: Context, raw: Raw, parts: Gathered) -> None:
     layouts: list[Layout] = []
     slot = Referred(("layout",))
     for item in entry.value.items:
-        value = context.evaluate(item, entry.scope)
+        with wanting(context, slot.kinds):
+            value = context.evaluate(item, entry.scope)
         reference = None
         if value is not None and not isinstance(value, Reference):
             inner = item.items if isinstance(item, Items) else ()
             names = ", ".join(each.span.text for each in inner) or "tp8, tp16"
+            if isinstance(value, Quotation) and value.text.isidentifier():
+                names = value.text
             way = f"write names of layouts: `compare {names}`"
             context.tell(WrongType(item.span, "`compare`", "layouts", described(value), way))
         elif value is not None:
@@ -337,7 +336,13 @@ def _requirements(context: Context, raw: Raw, subject: Subject) -> tuple[Require
 def _waiver(context: Context, kept: Kept[Allow]) -> Waiver | None:
     node = kept.node
     if not _CODE.fullmatch(node.code.text):
-        context.tell(BadCode(node.code.span, node.code.text))
+        upper = node.code.text.upper()
+        instead = upper if _CODE.fullmatch(upper) else None
+        context.tell(BadCode(node.code.span, node.code.text, instead))
+        return None
+    if not node.because.value.strip():
+        way = 'say why in a few words, as in `because "measured next week"`'
+        context.tell(WrongType(node.because.span, "`because`", "a reason", "an empty text", way))
         return None
     until = node.until.value if node.until else None
     if node.until is not None and not _is_date(node.until.value):

@@ -46,6 +46,13 @@ MOST_BITS = 2_000
 MOST_COUNT = 10**12
 ARITHMETIC = frozenset({"+", "-", "*", "/"})
 SCOPES = ("device", "node", "rack", "cluster")
+SCOPE_NAMES = {
+    **{scope: scope for scope in SCOPES},
+    **dict.fromkeys(("gpu", "gpus", "GPU", "GPUs", "card", "accelerator", "devices"), "device"),
+    **dict.fromkeys(("host", "server", "machine", "box", "nodes"), "node"),
+}
+"""What people call those for each of which something is."""
+
 MADE_OF = frozenset({"device", "node", "rack", "cluster", "link", "tier"})
 
 
@@ -138,6 +145,8 @@ def _chain(context: Context, expr: Binary, scope: Scope) -> Quantity | None:
     while isinstance(first, Binary) and first.operator in ARITHMETIC:
         links.append(first)
         first = first.left
+    if links[-1].left is first and _meant_times(context, links[-1], scope):
+        return None
     total = quantity(context, first, scope, f"`{links[-1].operator}`")
     for link in reversed(links):
         if _spaced_rate(context, link, scope):
@@ -151,9 +160,30 @@ def _chain(context: Context, expr: Binary, scope: Scope) -> Quantity | None:
     return total
 
 
+def _meant_times(context: Context, link: Binary, scope: Scope) -> bool:
+    """Whether this is `2 * nodes.hgx_h100`, where `x` says how many, and told so."""
+    sides = (link.left, link.right)
+    numbers = [side for side in sides if isinstance(side, nodes.Number)]
+    paths = [side for side in sides if isinstance(side, nodes.Path)]
+    if link.operator != "*" or len(numbers) != 1 or len(paths) != 1:
+        return False
+    of = look_up(context, paths[0], scope)
+    if isinstance(of, Reference) and of.kind in MADE_OF:
+        way = f"write `{numbers[0].span.text} x {paths[0].span.text}`"
+        place = paths[0].span
+        context.tell(WrongType(place, "`*`", "a number or quantity", described(of), way))
+    return not isinstance(of, Quantity)
+
+
 def _spaced_rate(context: Context, link: Binary, scope: Scope) -> bool:
-    """Whether this is `900 GB / s`: a rate with spaces in its unit, and told so."""
+    """Whether this is `900 GB / s`: a rate with spaces in its unit, or `3 GB/device`, and told."""
     match link:
+        case Binary(operator="/", left=nodes.Measure(), right=nodes.Path(names=(name,))) if (
+            level := SCOPE_NAMES.get(name.text)
+        ) and scope.find(name.text) is None:
+            way = f"so much for each is written `{link.left.span.text} per {level}`"
+            context.tell(UnknownName(name.span, "name", name.text, None, way))
+            return True
         case Binary(operator="/", left=nodes.Measure() as left, right=nodes.Path(names=(name,))):
             unit = f"{left.unit}/{name.text}"
             if units.unit(unit) is None or scope.find(name.text) is not None:
@@ -339,12 +369,10 @@ def _each(context: Context, expr: Binary, scope: Scope) -> Each | None:
         case nodes.Path(names=(nodes.Name(text=word),), ranges=()) if word in SCOPES:
             return None if amount is None else Each(amount, word)
         case _:
-            context.tell(
-                WrongType(
-                    expr.right.span,
-                    "`per`",
-                    "`device`, `node`, `rack` or `cluster` behind it",
-                    f"`{expr.right.span.text}`",
-                )
-            )
+            word = expr.right.span.text
+            way = f"write `per {SCOPE_NAMES[word]}`" if word in SCOPE_NAMES else None
+            if word in units.UNITS and isinstance(expr.left, nodes.Measure):
+                way = f"write `{expr.left.span.text}/{word}`, and `per device` behind it"
+            wanted = "`device`, `node`, `rack` or `cluster` behind it"
+            context.tell(WrongType(expr.right.span, "`per`", wanted, f"`{word}`", way))
             return None

@@ -10,13 +10,16 @@ and of papers.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from kvdsl.resolve.schema import KINDS, Attribute, schema_of
+from kvdsl.resolve.value_messages import example_of
 from kvdsl.spec.declaration import Block
 from kvdsl.spec.deployment import Deployment, Pool
 from kvdsl.spec.model import FORMS, Model
+from kvdsl.spec.slots import Measured, Referred
 
 _CALLED: Mapping[str, str] = {
     # model
@@ -58,8 +61,8 @@ _CALLED: Mapping[str, str] = {
     "replicas": "num_replicas replica_count instances",
     "compare": "compares alternatives",
     # workload
-    "prompt": "input_len input_length prompt_len isl prompt_tokens input_tokens",
-    "output": "output_len output_length osl max_tokens max_new_tokens output_tokens",
+    "prompt": "input inputs input_len input_length prompt_len isl prompt_tokens input_tokens",
+    "output": "outputs output_len output_length osl max_tokens max_new_tokens output_tokens",
     "context": "seq_len sequence_length context_length ctx_len max_model_len max_seq_len",
     "concurrency": "batch_size batch max_batch_size max_num_seqs max_running_requests users"
     " requests in_flight",
@@ -115,14 +118,21 @@ def homes(model: type[Block], name: str, value: str) -> Iterator[str]:
     if name in schema_of(model).attributes or (
         model is Deployment and name in schema_of(Pool).attributes
     ):
-        yield _line(name, value)
+        yield _line(model, name, value)
     for attribute in _with_blocks(model):
         if attribute.block is not None and name in schema_of(attribute.block).attributes:
-            yield f"{attribute.name} {{ {_line(name, value)} }}"
+            yield f"{attribute.name} {{ {_line(attribute.block, name, value)} }}"
     for sort, forms in FORMS.items() if model is Model else ():
         for word, form in forms.items():
             if name in schema_of(form).attributes:
-                yield f"{sort} NAME = {word} {{ {_line(name, value)} }}"
+                yield f"{sort} NAME = {word} {{ {_line(form, name, value)} }}"
+
+
+def home_blocks(model: type[Block], name: str) -> Iterator[str]:
+    """Attributes of a block that are blocks of their own with an attribute of that name."""
+    for attribute in _with_blocks(model):
+        if attribute.block is not None and name in schema_of(attribute.block).attributes:
+            yield attribute.name
 
 
 def _with_blocks(model: type[Block]) -> list[Attribute]:
@@ -141,9 +151,24 @@ def elsewhere(name: str, value: str) -> Iterator[tuple[str, str]]:
             yield kind, written
 
 
-def _line(name: str, value: str) -> str:
+def _line(model: type[Block], name: str, value: str) -> str:
     if name in _WRITTEN:
         return _WRITTEN[name].format(value=value if value != "…" else "N")
     if name == "on" and value.isdecimal():
-        return f"on = {value} x nodes.NAME"
-    return f"{name} = {value}"
+        return f"on = {value} x {'devices' if model is Deployment else 'nodes'}.NAME"
+    schema = schema_of(Pool if model is Deployment else model)
+    attribute = schema.attributes.get(name) or schema_of(model).attributes.get(name)
+    return f"{name} = {_valued(attribute, value) if attribute else value}"
+
+
+def _valued(attribute: Attribute, value: str) -> str:
+    """The value with what this language wants of it: its unit, the catalog before its name."""
+    for slot in attribute.slots:
+        if isinstance(slot, Measured) and _PLAIN.fullmatch(value):
+            return f"{value} {example_of(attribute.name, slot.dimension).split(' ', 1)[1]}"
+        if isinstance(slot, Referred) and slot.kinds == ("recipe",) and value.isidentifier():
+            return f"formats.{value}"
+    return value
+
+
+_PLAIN = re.compile(r"[0-9][0-9_.]*")

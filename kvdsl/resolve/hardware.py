@@ -13,9 +13,11 @@ from typing import assert_never
 from kvdsl.resolve.combination_messages import IncompleteShape
 from kvdsl.resolve.context import Context
 from kvdsl.resolve.names import Scope
+from kvdsl.resolve.naming_messages import a_kind
 from kvdsl.resolve.schema import Attribute, make
+from kvdsl.resolve.suggestions import instead_of_text, wanting
 from kvdsl.resolve.value_messages import BadSelection, TooLarge, WrongKind, WrongType
-from kvdsl.resolve.values import Many, Picked, Reference, Series, Value, described
+from kvdsl.resolve.values import Many, Picked, Quotation, Reference, Series, Value, described
 from kvdsl.source import Span
 from kvdsl.spec.declaration import Block
 from kvdsl.spec.hardware import (
@@ -42,11 +44,16 @@ def read_counted(
     context: Context, kind: str, attribute: Attribute, expr: Expr, scope: Scope
 ) -> tuple[Block, ...] | None:
     """`8 x devices.h100`, or a list of such."""
-    value = context.evaluate(expr, scope)
+    with wanting(context, (kind,)):
+        value = context.evaluate(expr, scope)
     if value is None:
         return None
     items = value.items if isinstance(value, Series) else ((value, expr.span),)
     found = [_many(context, kind, attribute, item, span) for item, span in items]
+    if not found:
+        way = f"write `{attribute.name} = 8 x {kind}s.NAME`"
+        context.tell(WrongType(expr.span, f"`{attribute.name}`", f"{kind}s", "an empty list", way))
+        return None
     return tuple(item for item in found if item is not None) if all(found) else None
 
 
@@ -63,7 +70,7 @@ def _many(
     if value.of.kind != kind:
         if value.of.kind:
             title = value.of.title
-            context.tell(WrongKind(span, place, f"{kind}s", title, value.of.kind))
+            context.tell(WrongKind(span, place, f"{kind}s", title, a_kind(value.of.kind)))
         return None
     spec = context.spec(value.of, span)
     if spec is None:
@@ -74,7 +81,8 @@ def _many(
 
 def read_selected(context: Context, name: str, expr: Expr, scope: Scope) -> Selection | None:
     """What a deployment stands on."""
-    value = context.evaluate(expr, scope)
+    with wanting(context, ("cluster", "node", "rack", "device")):
+        value = context.evaluate(expr, scope)
     match value:
         case None:
             return None
@@ -97,6 +105,9 @@ def read_selected(context: Context, name: str, expr: Expr, scope: Scope) -> Sele
             way = "write `two_hgx`, `1 x nodes.NAME` or `pod.nodes[0..1]`"
             if isinstance(value, Series):
                 way = "declare a cluster with these `nodes`, and name it here"
+            if isinstance(value, Quotation):
+                named = instead_of_text(context, scope, value.text, ("cluster", "node", "rack"))
+                way = named or way
             wanted = "a cluster, so many of one machine, or some of one"
             context.tell(WrongType(expr.span, f"`{name}`", wanted, described(value), way))
     return None

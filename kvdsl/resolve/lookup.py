@@ -15,20 +15,25 @@ from kvdsl import units
 from kvdsl.project.catalog import PLURALS
 from kvdsl.resolve.context import Context
 from kvdsl.resolve.names import Bound, Declared, Named, Scope, Stem
-from kvdsl.resolve.naming_messages import UnknownName, like
+from kvdsl.resolve.naming_messages import UnknownName, either, like
 from kvdsl.resolve.schema import Attribute, kind_of, schema_of
+from kvdsl.resolve.suggestions import concrete, grown, suggested
 from kvdsl.resolve.value_messages import BadSelection, NoValue, WrongType
 from kvdsl.resolve.values import Picked, Quotation, Reference, Series, Value, described
 from kvdsl.source import Span
 from kvdsl.spec.declaration import Block, Declaration
 from kvdsl.spec.slots import Count, Flag, Listed, Measured, Quoted, Ratio
+from kvdsl.spelling import nearest
 from kvdsl.syntax.nodes import Name, Path
 from kvdsl.units import Dimension, Quantity
 
-_TRUTHS = {"yes": "true", "on": "true", "no": "false", "off": "false", "none": "false"}
-"""What people write for the two truths."""
-
 LEVELS = ("devices", "nodes", "racks", "clusters")
+
+_LEVEL_NAMES = {
+    **dict.fromkeys(("node", "host", "hosts", "servers", "machines", "trays", ""), "nodes"),
+    "rack": "racks",
+}
+"""What people call the levels of hardware; anything else are its devices."""
 
 MOST_NAMES = 8
 """Names of the catalog that are told where none is near."""
@@ -62,23 +67,22 @@ def find(
         return named, rest
     if first.text in PLURALS:
         return _in_catalog(context, first, rest, path)
-    context.tell(
-        UnknownName(
-            first.span, "name", first.text, like(first.text, scope.visible), _hint(context, first)
-        )
-    )
+    plural = next((p for p, kind in PLURALS.items() if kind == first.text), "")
+    if rest and plural and not path.ranges:
+        way = f"write `{plural}.{rest[0].text}`"
+        context.tell(UnknownName(first.span, "name", first.text, None, way))
+        return None
+    if not _told(context, first.span):
+        span = grown(path.span)
+        span = span if span.end > path.span.end else first.span
+        context.tell(UnknownName(span, "name", span.text, *suggested(context, scope, span.text)))
     return None
 
 
-def _hint(context: Context, name: Name) -> str | None:
-    if name.text in units.UNITS:
-        return f"`{name.text}` is a unit: it stands behind a number, as in `1 {name.text}`"
-    if name.text.lower() in _TRUTHS:
-        return f"write `{_TRUTHS[name.text.lower()]}`"
-    for plural in PLURALS:
-        if name.text in context.catalog.names(plural):
-            return f"the catalog has `{plural}.{name.text}`"
-    return None
+def _told(context: Context, span: Span) -> bool:
+    """Whether a name lies in one that has just been told as unknown, `b` in `a-b/c`."""
+    last = context.found[-1].span if context.found else span
+    return last.file is span.file and last.start < span.start and span.end <= last.end
 
 
 def _in_import(
@@ -119,12 +123,13 @@ def _in_catalog(
         return declared, rest[1:]
     names = context.catalog.names(plural.text)
     if rest[0].text not in names:
-        near = like(rest[0].text, names)
+        span = grown(rest[0].span)
+        near = either(concrete(context, plural.text, nearest(span.text, names))) or None
         kind = PLURALS[plural.text]
         some = ", ".join(names[:MOST_NAMES])
         hint = None if near else f"there are {some}" if names else f"it has no {plural.text} yet"
         what = f"{kind} in the catalog called"
-        context.tell(UnknownName(rest[0].span, what, rest[0].text, near, hint))
+        context.tell(UnknownName(span, what, span.text, near, hint))
     return None
 
 
@@ -216,13 +221,13 @@ def _series(values: tuple[object, ...], dimension: Dimension, at: Span) -> Serie
 def _picked(context: Context, value: Value, rest: Sequence[Name], path: Path) -> Value | None:
     """`pod.nodes[0..1]`: the runs, in order and apart; whether there are so many comes later."""
     if not isinstance(value, Reference) or len(rest) != 1 or rest[0].text not in LEVELS:
-        context.tell(
-            BadSelection(
-                path.span,
-                "`[…]` picks devices, nodes, racks or clusters of one piece of hardware",
-                "write `pod.nodes[0..1]`: counted from 0, both ends included",
-            )
-        )
+        way = "write `pod.nodes[0..1]`: counted from 0, both ends included"
+        if isinstance(value, Reference) and value.kind in ("cluster", "rack", "node"):
+            level = _LEVEL_NAMES.get(rest[0].text if rest else "", "devices")
+            picks = path.span.text[path.span.text.index("[") :]
+            way = f"write `{value.title}.{level}{picks}`: counted from 0, both ends included"
+        reason = "`[…]` picks devices, nodes, racks or clusters of one piece of hardware"
+        context.tell(BadSelection(path.span, reason, way))
         return None
     if value.kind not in ("cluster", "rack", "node"):
         context.tell(WrongType(path.span, "`[…]`", "a cluster, rack or node", described(value)))

@@ -64,6 +64,10 @@ def listed(names: Iterable[str]) -> str:
     return _joined(names, "and")
 
 
+def a_kind(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
 def _joined(names: Iterable[str], word: str) -> str:
     quoted = [f"`{name}`" for name in names]
     if len(quoted) < 2:
@@ -197,11 +201,13 @@ class AbstractUsed(Message):
     code: ClassVar[str] = "KV033"
     headline: ClassVar[str] = "`{name}` is abstract: it is only to be extended"
     helps: ClassVar[tuple[str, ...]] = (
+        "write {near}",
         "declare `{kind} NAME extends {name} {{ … }}` and use that",
     )
     span: Span
     name: str
     kind: str
+    near: str | None = None
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ class UnknownWord(Message):
 @dataclass(frozen=True)
 class WrongKind(Message):
     code: ClassVar[str] = "KV046"
-    headline: ClassVar[str] = "{place} wants {wanted}, and `{title}` is a {kind}"
+    headline: ClassVar[str] = "{place} wants {wanted}, and `{title}` is {kind}"
     helps: ClassVar[tuple[str, ...]] = ("{way_out}",)
     span: Span
     place: str

@@ -7,6 +7,7 @@ what a request of that length needs (costs).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
@@ -114,7 +115,7 @@ def _class(context: Context, entry: Entry, around: Raw, key: str) -> RequestClas
     own = {key for key in LENGTHS if key in raw.entries}
     wanted = () if "context" in own else ("prompt", "output") if own else LENGTHS
     inherited = {k: around.entries[k] for k in wanted if k in around.entries and k not in own}
-    whole = Raw(raw.at, {**inherited, **raw.entries})
+    whole = replace(raw, entries={**inherited, **raw.entries})
     parts: Gathered = gathered(context, RequestClass, whole, owner)
     parts.sound &= _one_way(context, whole)
     parts.sound &= _lengths_given(context, raw.at, owner, whole.entries)

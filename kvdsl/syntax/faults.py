@@ -14,7 +14,7 @@ from collections.abc import Callable
 from kvdsl.diagnostics import Diagnostic
 from kvdsl.source import SourceFile
 from kvdsl.syntax import messages as say
-from kvdsl.syntax.block_faults import block_behind_value, lone_count
+from kvdsl.syntax.block_faults import WRITTEN, block_behind_value, lone_count
 from kvdsl.syntax.bracket_faults import (
     brace_on_next_line,
     stray_closer,
@@ -95,10 +95,13 @@ def _advice(fault: Fault, expected: str) -> str:
         return f"two bounds are two comparisons: `{value} >= … and {value} <= …`"
     if found.text == "..":
         return "several values are a list, as in `[8 ktok, 16 ktok]`"
-    if found.text == "," and statement and statement[0].text == "allow":
-        return "one code a line"
+    if statement and statement[0].text == "allow":
+        return f"{WRITTEN['allow']}, one code a line"
     if expected == "a text in double quotes" and found.kind is Kind.WORD:
         return f'write `"{found.text}"`'
+    if expected == "a whole number" and found.kind is Kind.TEXT:
+        name = found.text.strip('"')
+        return f"one of the catalog is written `{fault.text(statement[-2], statement[-2])}.{name}`"
     if expected == "a whole number":
         return "units are counted from 0: `[0]`, `[0..3]` or `[0, 4..7]`, both ends included"
     return lone_count(fault)
