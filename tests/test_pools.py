@@ -1,6 +1,8 @@
-"""Findings of several pools: one of one cause is told once, with the pools that have it."""
+"""Several pools: a cause that they share is told once, and one does not outrun the other."""
 
 from __future__ import annotations
+
+import pytest
 
 from kvdsl.pipeline import compile_text
 from kvdsl.plan import Finding
@@ -47,3 +49,42 @@ def test_pools_with_causes_of_their_own_are_told_apart() -> None:
     told = findings("KV144", "formats.bf16", "; weights = formats.fp8")
     assert [f.diagnostic.headline.partition(":")[0] for f in told] == ["pool decode"]
     assert told[0].alternative is not None
+
+
+MANY = """kvspec 1
+cluster hall {{ nodes = 4 x nodes.hgx_h100; fabric = links.infiniband_ndr }}
+deployment prod {{
+  model   = models.llama_3_1_8b
+  weights = formats.bf16
+  kv      = formats.bf16
+  layout  {{ tp = 8 }}
+  budget  {{ reserve = 3 GB }}
+  {engine}
+  pool prefill {{ on = hall.nodes[0]; replicas = 1 }}
+  pool decode  {{ on = hall.nodes[1..3]; replicas = 3 }}
+  {transfer}
+  workload {{ prompt = 8 ktok; output = 500 tok; concurrency = {clients} req }}
+}}
+"""
+OVER_IB = "transfer { over = links.infiniband_ndr }"
+
+
+@pytest.mark.parametrize("transfer", [OVER_IB, ""])
+@pytest.mark.parametrize("engine", ["", "engine = engines.vllm_0_33"])
+def test_no_more_is_decoded_than_prefill_hands_on(engine: str, transfer: str) -> None:
+    output, before = 500, 0.0
+    for clients in (1, 4, 16, 64, 256, 1024, 4096):
+        text = MANY.format(engine=engine, clients=clients, transfer=transfer)
+        plan = compile_text(text).plan("prod")
+        value = {name: float(term.value) for name, term in plan.values.items()}
+        most = value["prefill.throughput"] / 8000
+        # A whole request more than what prefill hands on may be in flight on each rank.
+        assert value["decode.throughput"] <= most * output + 3 / value["decode.tpot"]
+        around = value["prefill.ttft"] + output * value["decode.tpot"]
+        held = "KV177" in {f.code for f in plan.findings}
+        assert (clients > 16) >= held >= (clients > 64)
+        if held:
+            moved = value.get("transfer.time", 0.0)
+            assert clients / most == pytest.approx(around - moved, rel=0.03)
+        assert value["prefill.ttft"] >= before
+        before = value["prefill.ttft"]

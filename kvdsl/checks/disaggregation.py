@@ -19,6 +19,9 @@ from kvdsl.units import NONE, Quantity
 APART = ("prefill.ttft", "decode.tpot", "kv.tokens")
 """What one pool and two are compared by."""
 
+ROUNDING = 1e-9
+"""Of a pool that is busy all the time as a float has it."""
+
 
 @rule(
     "KV170",
@@ -206,8 +209,77 @@ def pools_out_of_balance(made: Service) -> Iterator[Fact]:
         },
         (("devices that prefill for one that decodes", even.ratio.quantity),
          ("the same if both were as busy", even.even.quantity)),
-        severity=Severity.WARNING if most >= 1 else None,
+        severity=Severity.WARNING if most > 1 - ROUNDING else None,
     )  # fmt: skip
+
+
+@rule(
+    "KV177",
+    "held-back-by-prefill",
+    Severity.WARNING,
+    "service",
+    "prefill hands on {rate} at the most: {reach} of {clients} in flight decode, the rest wait for "
+    "their first token",
+    label="{ttft} until it",
+    notes=("a token then takes {tpot}; {output} in all is what prefill lets through",),
+    helps=("more devices that prefill, more prefix hits, or fewer in flight",),
+)
+def held_back_by_prefill(made: Service) -> Iterator[Fact]:
+    """More requests in flight than prefill hands on to those that decode.
+
+    What it checks
+        With so many requests in flight and no rate, prefill is fast enough that they meet in
+        decode. Where it is not, those that decode are as many as take in what prefill hands on, and
+        all figures of decode are of them.
+
+    Why it matters
+        Output is bounded by the slower pool. A pool that decodes could do more, and nobody would
+        see it.
+
+    Example
+        deployment served {
+          model    = models.llama_3_1_8b
+          weights  = formats.bf16
+          kv       = formats.bf16
+          layout   { tp = 8 }
+          budget   { reserve = 3 GB }
+          workload { prompt = 8 ktok; output = 500 tok; concurrency = 400 req }
+          pool prefill { on = 1 x nodes.hgx_h100 }
+          pool decode  { on = 1 x nodes.hgx_h100 }
+          transfer { over = links.infiniband_ndr }
+          allow KV170 because "tokens are to come evenly"
+        }
+
+    Instead
+        Fewer in flight, or more prefill.
+
+        deployment better extends served {
+          pool prefill { on = 2 x nodes.hgx_h100; replicas = 2 }
+        }
+    """
+    held = made.held
+    needed = ("prefill.ttft", "decode.tpot", "decode.throughput")
+    if held is None or any(name not in made.all for name in needed):
+        return
+    first = next(p.subject for p in made.pools.values() if p.subject.pool.role == "prefill")
+    reach = [p.load.served for p in made.pools.values() if p.load is not None]
+    fewer = Quantity(sum(int(term.value) for term in reach), held.clients.dimension)
+    yield Fact(
+        first.place("workload"),
+        {
+            "rate": held.rate.quantity,
+            "clients": held.clients.quantity,
+            "reach": fewer,
+            "ttft": made.all["prefill.ttft"].quantity,
+            "tpot": made.all["decode.tpot"].quantity,
+            "output": made.all["decode.throughput"].quantity,
+        },
+        (("decode at once", fewer), ("wait for prefill", _rest(held.clients.quantity, fewer))),
+    )
+
+
+def _rest(clients: Quantity, fewer: Quantity) -> Quantity:
+    return Quantity(int(clients.value) - int(fewer.value), clients.dimension)
 
 
 def _queues(moved: Handover) -> bool:
@@ -261,4 +333,5 @@ RULES: tuple[Rule, ...] = (
     needless_disaggregation,
     paying_disaggregation,
     pools_out_of_balance,
+    held_back_by_prefill,
 )

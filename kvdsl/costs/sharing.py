@@ -78,7 +78,8 @@ def _candidates(sender: Estimate, receiver: Estimate, rate: Term) -> Iterator[To
             continue
         tried.append(degrees)
         both = pool.model_copy(update={"kv": own.pool.kv, "engine": own.pool.engine})
-        made = replace(own, pool=both, degrees=degrees, topology=joined)
+        made = replace(own, pool=both, degrees=degrees, topology=joined,
+                       workload=sender.subject.workload)  # fmt: skip
         judged = _judged(made, rate)
         if judged is not None:
             yield judged
