@@ -88,3 +88,17 @@ def test_no_more_is_decoded_than_prefill_hands_on(engine: str, transfer: str) ->
             assert clients / most == pytest.approx(around - moved, rel=0.03)
         assert value["prefill.ttft"] >= before
         before = value["prefill.ttft"]
+
+
+def label_of(code: str, engine: str) -> str:
+    text = MANY.format(engine=engine, clients=16, transfer=OVER_IB)
+    (told,) = (f for f in compile_text(text).plan("prod").findings if f.code == code)
+    return told.diagnostic.primary.text
+
+
+def test_a_transfer_is_weighed_against_what_it_saves_where_it_saves_something() -> None:
+    assert label_of("KV174", "") == (
+        "2.624 ms of transfer saves 135.4 ms that prompts would hold up decode"
+    )
+    # An engine's pace has the wait for prompts in the time of a token.
+    assert label_of("KV174", "engine = engines.vllm_0_33") == "2.835 ms of transfer"

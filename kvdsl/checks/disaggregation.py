@@ -6,15 +6,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kvdsl.checks.handover import written
-from kvdsl.checks.study import Fact, Fill, Suggestion
+from kvdsl.checks.study import Fact, Fill, Suggestion, told_apart
 from kvdsl.costs.balance import Balance, balance
 from kvdsl.costs.estimate import Estimate, estimate
 from kvdsl.costs.service import Service
+from kvdsl.costs.sharing import Together
 from kvdsl.costs.transfer import Handover
 from kvdsl.diagnostics import Severity
 from kvdsl.placement.topology import topology
 from kvdsl.rules import Rule, rule
-from kvdsl.units import NONE, Quantity
+from kvdsl.units import NONE, Quantity, shown
 
 APART = ("prefill.ttft", "decode.tpot", "kv.tokens")
 """What one pool and two are compared by."""
@@ -29,7 +30,7 @@ ROUNDING = 1e-9
     Severity.WARNING,
     "service",
     "prefill and decode apart take {apart} a request; the same devices in one pool take {one}",
-    label="{transfer} of transfer for {held} that prompts would hold up decode",
+    label="{transfer} of transfer{against}",
     notes=("in one pool the first token takes {ttft} and each further one {tpot}, with what "
            "prompts hold up; apart {apart_ttft} and {apart_tpot}",),
     flips="longer outputs, or more arrivals: prompts then hold up more tokens",
@@ -76,7 +77,7 @@ def needless_disaggregation(made: Service) -> Iterator[Fact]:
     "service",
     "prefill and decode apart take {apart} a request; the same devices in one pool would "
     "take {one}",
-    label="{transfer} of transfer saves {held} that prompts would hold up decode",
+    label="{transfer} of transfer{against}",
     notes=("in one pool the first token would take {ttft} and each further one {tpot}; apart they "
            "take {apart_ttft} and {apart_tpot}",),
     flips="shorter outputs, fewer arrivals or a slower link",
@@ -115,6 +116,8 @@ def _judged(made: Service, *, pays: bool) -> Iterator[Fact]:
         return
     if (float(apart.value) < float(one.time.value)) is not pays:
         return
+    if not told_apart(apart.quantity, one.time.quantity):
+        return
     values, there = made.all, one.estimate.values
     degrees = one.estimate.subject.degrees
     finite = float(one.time.value) < float("inf")
@@ -122,7 +125,7 @@ def _judged(made: Service, *, pays: bool) -> Iterator[Fact]:
         "apart": apart.quantity,
         "one": one.time.quantity if finite else "forever: prefill alone would fill them",
         "transfer": moved.visible.quantity,
-        "held": one.held_up.quantity if finite else "all the time",
+        "against": _held_up(one, pays=pays, finite=finite),
         "ttft": there["prefill.ttft"].quantity,
         "tpot": there["decode.tpot"].quantity if finite else "",
         "apart_ttft": values["prefill.ttft"].quantity,
@@ -134,11 +137,23 @@ def _judged(made: Service, *, pays: bool) -> Iterator[Fact]:
     )
     better = None
     if finite:
-        shows += (("a request in one pool", one.time.quantity),
-                  ("saved interference", one.held_up.quantity))  # fmt: skip
+        shows += (("a request in one pool", one.time.quantity),)
+        if one.held_up.value:
+            shows += (("saved interference", one.held_up.quantity),)
     if not pays:
         better = Suggestion(f"one pool: {degrees.text()}", degrees.text(), one.estimate, APART)
     yield Fact(written(moved, "over"), fills, shows, better)
+
+
+def _held_up(one: Together, *, pays: bool, finite: bool) -> str:
+    """What the transfer is weighed against: nothing where no prompt holds up another's tokens, or
+    where an engine's pace has it in the time of a token."""
+    verb = "saves" if pays else "for"
+    if not finite:
+        return f" {verb} all the time that prompts would hold up decode"
+    if not one.held_up.value:
+        return ""
+    return f" {verb} {shown(one.held_up.quantity)} that prompts would hold up decode"
 
 
 @rule(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from kvdsl.checks.study import Fact, Suggestion
+from kvdsl.checks.study import Fact, Suggestion, told_apart
 from kvdsl.costs.codecs import gives_back, same_numbers
 from kvdsl.costs.estimate import Estimate
 from kvdsl.costs.service import Service
@@ -164,6 +164,8 @@ def slow_codec(made: Service) -> Iterator[Fact]:
     raw = made.again(transfer=moved.transfer.model_copy(update={"format": form.of}))
     plain = raw.handover
     if plain is None or float(plain.stream.value) >= float(moved.stream.value):
+        return
+    if not told_apart(plain.whole.quantity, moved.whole.quantity):
         return
     saved = Quantity(tidy(Fraction(plain.size.value) - Fraction(moved.size.value)), BYTES)
     yield Fact(
@@ -370,6 +372,8 @@ def unpaired_stages(made: Service) -> Iterator[Fact]:
     moved = made.handover
     tpot = made.all.get("decode.tpot")
     if moved is None or tpot is None or float(moved.visible.value) <= float(tpot.value):
+        return
+    if not told_apart(moved.visible.quantity, tpot.quantity):
         return
     one, other = moved.sender.subject.pool.on, moved.receiver.subject.pool.on
     if moved.inside or one is None or other is None or one.of.title != other.of.title:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
-from kvdsl.checks.study import Fact, Fill, Suggestion
+from kvdsl.checks.study import Fact, Fill, Suggestion, told_apart
 from kvdsl.costs.cache import held_tokens
 from kvdsl.costs.estimate import Estimate, estimate
 from kvdsl.costs.reuse import Kept, Reuse, room_in_all
@@ -99,6 +99,7 @@ def tier_below_demand(made: Service) -> Iterator[Fact]:
         if wanted is None:
             continue
         what, has, needed, present = wanted
+        word = "capacity" if has == "holds" else "tier"
         times = float(needed.value) / float(present.value) if present.value else 0.0
         fills: dict[str, Fill] = {
             "name": kept.tier.name,
@@ -119,7 +120,7 @@ def tier_below_demand(made: Service) -> Iterator[Fact]:
         if without is not None:
             better = Suggestion(f"without `{kept.tier.name}`", f"drop tiers.{kept.tier.name}",
                                 without.shown(), ("prefill.ttft",))  # fmt: skip
-        yield Fact(_place(kept, "tier"), fills, ((what, needed), (has, present)), better)
+        yield Fact(_place(kept, word), fills, ((what, needed), (has, present)), better)
 
 
 def _lacking(kept: Kept) -> tuple[str, str, Quantity, Quantity] | None:
@@ -148,7 +149,7 @@ def _lacking(kept: Kept) -> tuple[str, str, Quantity, Quantity] | None:
     "service",
     "a prompt waits {fetch} for {found} from `{name}`, which are computed in {recompute}",
     label="{below}",
-    notes=("{size} at {rate}, after {latency}",),
+    notes=("{size} at {rate}", "{latency} of it before the first byte"),
     flips="{flips}",
 )
 def slow_fetch(made: Service) -> Iterator[Fact]:
@@ -196,6 +197,8 @@ def slow_fetch(made: Service) -> Iterator[Fact]:
             continue
         if float(kept.fetch.value) <= float(kept.recompute.value):
             continue
+        if not told_apart(kept.fetch.quantity, kept.recompute.quantity):
+            continue
         even = kept.break_even
         below = "no length pays here"
         if even is not None:
@@ -210,7 +213,7 @@ def slow_fetch(made: Service) -> Iterator[Fact]:
                 "below": below,
                 "size": _found_bytes(kept),
                 "rate": kept.tier.one.quantity if kept.tier.one else "",
-                "latency": kept.tier.latency.quantity,
+                "latency": kept.tier.latency.quantity if kept.tier.latency.value else "",
                 "flips": f"longer prefixes: {below}" if even is not None else "a faster tier",
             },
             (("fetched", kept.fetch.quantity), ("computed", kept.recompute.quantity)),
@@ -340,7 +343,7 @@ def prefixes_beyond_tiers(made: Service) -> Iterator[Fact]:
         }
     """
     for each in made.reuse:
-        if each.working is None or not each.found.value or each.missing <= 1e-9:
+        if each.working is None or not each.found.value or _percent(each) == "100 %":
             continue
         working, room = float(each.working.value), float(room_in_all(each))
         again = each.pool.subject.workload.reuse
@@ -349,13 +352,18 @@ def prefixes_beyond_tiers(made: Service) -> Iterator[Fact]:
             {
                 "working": each.working.quantity,
                 "room": Quantity(tidy(Fraction(room_in_all(each))), TOKENS),
-                "share": f"{100 * (1 - each.missing):.3g} %",
+                "share": _percent(each),
                 "new": each.working.inputs[0].quantity,
                 "reuse": Quantity(float(again or 0), TIME),
                 "missing": Quantity(int(-(-(working - room) // 1)), TOKENS),
             },
             (("held of them", Quantity(1 - each.missing, NONE)),),
         )
+
+
+def _percent(each: Reuse) -> str:
+    """Of the prefixes, those that some memory holds."""
+    return f"{100 * (1 - each.missing):.3g} %"
 
 
 @rule(
@@ -407,7 +415,8 @@ def slow_in_place(made: Service) -> Iterator[Fact]:
         tpot = made.all.get("decode.tpot")
         if not kept.tier.use.in_place or kept.load is None or tpot is None:
             continue
-        if float(kept.load.value) > float(tpot.value):
+        longer = float(kept.load.value) > float(tpot.value)
+        if longer and told_apart(kept.load.quantity, tpot.quantity):
             rate = kept.tier.path or kept.tier.one
             yield Fact(
                 _place(kept, "in_place"),
