@@ -10,7 +10,7 @@ from kvdsl.checks.study import Fact, Fill, Suggestion, told_apart
 from kvdsl.costs.balance import Balance, balance
 from kvdsl.costs.estimate import Estimate, estimate
 from kvdsl.costs.service import Service
-from kvdsl.costs.sharing import Together
+from kvdsl.costs.sharing import Together, alike
 from kvdsl.costs.transfer import Handover
 from kvdsl.diagnostics import Severity
 from kvdsl.placement.topology import topology
@@ -319,6 +319,8 @@ def _moved_over(
     a, b = (pool.subject for pool in pools)
     one, other = a.pool.on, b.pool.on
     if one is None or other is None or one.of.title != other.of.title or len(made.pools) != 2:
+        return None
+    if not alike(a, b):
         return None
     devices = [s.degrees.size * s.degrees.pp for s in (a, b)]
     to_prefill = float(even.prefill.value) > float(even.decode.value)
