@@ -102,3 +102,42 @@ def test_a_transfer_is_weighed_against_what_it_saves_where_it_saves_something() 
     )
     # An engine's pace has the wait for prompts in the time of a token.
     assert label_of("KV174", "engine = engines.vllm_0_33") == "2.835 ms of transfer"
+
+
+SHELVES = """kvspec 1
+tier common extends tiers.ddr5 {{ shared = true }}
+cluster hall {{ nodes = 3 x nodes.hgx_h100; fabric = links.infiniband_ndr }}
+deployment prod {{
+  model   = models.llama_3_1_8b
+  weights = formats.bf16
+  kv      = formats.bf16
+  layout  {{ tp = 4 }}
+  budget  {{ reserve = 3 GB }}
+  pool a      {{ role = prefill; on = hall.{first} }}
+  pool b      {{ role = prefill; on = hall.{second} }}
+  pool decode {{ on = hall.devices[16..19] }}
+  tiers       {{ host {{ tier = {tier}; capacity = 1 TB per node }} }}
+  transfer    {{ over = links.infiniband_ndr }}
+  workload    {{ prompt = 8 ktok; output = 500 tok; rate = 12 req/s; prefix_hits = 50 % }}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "tier", "nodes"),
+    [
+        ("devices[0..3]", "devices[4..7]", "tiers.ddr5", 1),
+        ("devices[0..3]", "devices[8..11]", "tiers.ddr5", 2),
+        # Of one that all share, the node that decodes gives its own.
+        ("devices[0..3]", "devices[4..7]", "common", 2),
+        ("devices[0..3]", "devices[8..11]", "common", 3),
+    ],
+)
+def test_memory_of_a_node_that_two_pools_stand_in_is_there_once(
+    first: str, second: str, tier: str, nodes: int
+) -> None:
+    text = SHELVES.format(first=first, second=second, tier=tier)
+    found = compile_text(text).plan("prod").values
+    assert float(found["tier.host.tokens"].value) == pytest.approx(nodes * 1e12 / 131_072, rel=1e-6)
+    reads = min(nodes * 213e9, float("inf"))
+    assert float(found["tier.host.read_bandwidth"].value) == pytest.approx(reads)
