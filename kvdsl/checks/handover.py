@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from math import ceil
 
-from kvdsl.checks.study import Fact, Suggestion, told_apart
+from kvdsl.checks.study import Fact, Fill, Suggestion, told_apart
 from kvdsl.costs.estimate import Estimate
 from kvdsl.costs.service import Service
-from kvdsl.costs.transfer import Handover, handover
+from kvdsl.costs.transfer import Handover, between, handover
 from kvdsl.diagnostics import Severity
+from kvdsl.placement.joins import Join
 from kvdsl.rules import Rule, rule
 from kvdsl.source import Span
-from kvdsl.units import BYTES, NONE, Quantity, shown, tidy
+from kvdsl.units import BYTE_RATE, BYTES, NONE, Quantity, shown, tidy
 
 
 def written(moved: Handover, word: str) -> Span:
@@ -245,4 +247,139 @@ def _title(title: str) -> str:
     return title.rpartition(".")[2]
 
 
-RULES: tuple[Rule, ...] = (link_below_demand, converted_layout, unpaired_stages)
+@rule(
+    "KV178",
+    "transfer-beyond-its-link",
+    Severity.WARNING,
+    "service",
+    "the transfer is given {given}, and what joins the pools has {there}",
+    label="{time} a request, with that",
+    notes=("{join} joins them",),
+    helps=("write {way}",),
+)
+def transfer_beyond_its_link(made: Service) -> Iterator[Fact]:
+    """A transfer over more than joins its pools.
+
+    What it checks
+        Where both pools stand on one piece of hardware, its description says what joins them: the
+        transfer's link is no faster than that, and its lanes are no more than the NICs of the nodes
+        that hold a request.
+
+    Why it matters
+        A transfer is believed: with a link of another place its time is that of the other place.
+
+    Example
+        cluster hall { nodes = 2 x nodes.hgx_h100; fabric = links.infiniband_ndr }
+
+        deployment served {
+          model    = models.llama_3_1_8b
+          weights  = formats.bf16
+          kv       = formats.bf16
+          layout   { tp = 8 }
+          budget   { reserve = 3 GB }
+          workload { prompt = 8 ktok; output = 500 tok; rate = 12 req/s }
+          pool prefill { on = hall.nodes[0] }
+          pool decode  { on = hall.nodes[1] }
+          transfer { over = links.nvlink4 }
+          allow KV174 because "decode is to be steady"
+        }
+
+    Instead
+        The link that is there.
+
+        deployment better extends served { transfer { over = links.infiniband_ndr } }
+    """
+    moved = made.handover
+    reach = between(moved.sender, moved.receiver) if moved is not None else None
+    if moved is None or reach is None or reach.kind == "device":
+        return
+    join, over, lanes = reach.join, moved.transfer.over, moved.transfer.lanes
+    fills: dict[str, Fill] = {"time": moved.visible.quantity}
+    most = _nics(moved, join)
+    if join is None:
+        fills |= {"given": over.title, "there": "none", "join": "", "way": ""}
+        yield Fact(written(moved, "over"), fills)
+    elif over.bandwidth > join.link.bandwidth:
+        rates = [Quantity(link.bandwidth, BYTE_RATE) for link in (over, join.link)]
+        fills |= {
+            "given": f"a link of {shown(rates[0])}",
+            "there": shown(rates[1]),
+            "join": join.link.title if join.link.name else "",
+            "way": f"`over = {join.link.title}`" if join.link.name else "",
+        }
+        yield Fact(written(moved, "over"), fills, (("of the link that joins them", rates[1]),))
+    elif lanes is not None and most is not None and lanes > most:
+        fills |= {
+            "given": f"{lanes:,} lanes",
+            "there": f"{most:,} NICs in the nodes of a request",
+            "join": join.link.title if join.link.name else "",
+            "way": f"`lanes = {most}`, or leave it out",
+        }
+        yield Fact(written(moved, "lanes"), fills, (("NICs", Quantity(most)),))
+
+
+def _nics(moved: Handover, join: Join | None) -> int | None:
+    """NICs of the nodes that the devices of a request stand in, on the side with fewer."""
+    if join is None or join.kind != "fabric" or not join.rails:
+        return None
+    found = []
+    for pool, side in zip((moved.sender, moved.receiver), moved.devices, strict=True):
+        own = pool.subject.topology.devices / max(1, pool.subject.topology.nodes)
+        found.append(join.rails * max(1, ceil(Fraction(side.value) / Fraction(own))))
+    return min(found)
+
+
+@rule(
+    "KV179",
+    "handover-unsaid",
+    Severity.WARNING,
+    "service",
+    "nothing says how a request's cache goes from {sender} to {receiver}: its time is left out",
+    label="no `transfer`",
+    helps=("say over what: `transfer {{ over = {over} }}`",),
+)
+def handover_unsaid(made: Service) -> Iterator[Fact]:
+    """Pools apart without a transfer between them.
+
+    What it checks
+        A deployment with pools that prefill and pools that decode has a `transfer`.
+
+    Why it matters
+        The first token waits for the cache to arrive. Without a link the wait is not known, and
+        the times are too good.
+
+    Example
+        deployment served {
+          model    = models.llama_3_1_8b
+          weights  = formats.bf16
+          kv       = formats.bf16
+          layout   { tp = 8 }
+          budget   { reserve = 3 GB }
+          workload { prompt = 8 ktok; output = 500 tok; rate = 12 req/s }
+          pool prefill { on = 1 x nodes.hgx_h100 }
+          pool decode  { on = 1 x nodes.hgx_h100 }
+        }
+
+    Instead
+        The link between the pools.
+
+        deployment better extends served { transfer { over = links.infiniband_ndr } }
+    """
+    roles = {pool.subject.pool.role: (name, pool) for name, pool in made.pools.items()}
+    if made.deployment.transfer is not None or not {"prefill", "decode"} <= roles.keys():
+        return
+    (sender, first), (receiver, second) = roles["prefill"], roles["decode"]
+    reach = between(first, second)
+    join = reach.join if reach is not None else None
+    over = join.link.title if join is not None and join.link.name else "links.infiniband_ndr"
+    fills: dict[str, Fill] = {"sender": sender, "receiver": receiver, "over": over}
+    yield Fact(first.subject.place("deployment"), fills)
+
+
+RULES: tuple[Rule, ...] = (
+    link_below_demand,
+    converted_layout,
+    unpaired_stages,
+    transfer_beyond_its_link,
+    handover_unsaid,
+)
