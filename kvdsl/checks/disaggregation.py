@@ -6,18 +6,22 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kvdsl.checks.handover import written
-from kvdsl.checks.study import Fact, Fill, Suggestion
+from kvdsl.checks.study import Fact, Fill, Suggestion, told_apart
 from kvdsl.costs.balance import Balance, balance
 from kvdsl.costs.estimate import Estimate, estimate
 from kvdsl.costs.service import Service
+from kvdsl.costs.sharing import Together, alike
 from kvdsl.costs.transfer import Handover
 from kvdsl.diagnostics import Severity
 from kvdsl.placement.topology import topology
 from kvdsl.rules import Rule, rule
-from kvdsl.units import NONE, Quantity
+from kvdsl.units import NONE, Quantity, shown
 
 APART = ("prefill.ttft", "decode.tpot", "kv.tokens")
 """What one pool and two are compared by."""
+
+ROUNDING = 1e-9
+"""Of a pool that is busy all the time as a float has it."""
 
 
 @rule(
@@ -26,7 +30,7 @@ APART = ("prefill.ttft", "decode.tpot", "kv.tokens")
     Severity.WARNING,
     "service",
     "prefill and decode apart take {apart} a request; the same devices in one pool take {one}",
-    label="{transfer} of transfer for {held} that prompts would hold up decode",
+    label="{transfer} of transfer{against}",
     notes=("in one pool the first token takes {ttft} and each further one {tpot}, with what "
            "prompts hold up; apart {apart_ttft} and {apart_tpot}",),
     flips="longer outputs, or more arrivals: prompts then hold up more tokens",
@@ -73,7 +77,7 @@ def needless_disaggregation(made: Service) -> Iterator[Fact]:
     "service",
     "prefill and decode apart take {apart} a request; the same devices in one pool would "
     "take {one}",
-    label="{transfer} of transfer saves {held} that prompts would hold up decode",
+    label="{transfer} of transfer{against}",
     notes=("in one pool the first token would take {ttft} and each further one {tpot}; apart they "
            "take {apart_ttft} and {apart_tpot}",),
     flips="shorter outputs, fewer arrivals or a slower link",
@@ -112,6 +116,8 @@ def _judged(made: Service, *, pays: bool) -> Iterator[Fact]:
         return
     if (float(apart.value) < float(one.time.value)) is not pays:
         return
+    if not told_apart(apart.quantity, one.time.quantity):
+        return
     values, there = made.all, one.estimate.values
     degrees = one.estimate.subject.degrees
     finite = float(one.time.value) < float("inf")
@@ -119,7 +125,7 @@ def _judged(made: Service, *, pays: bool) -> Iterator[Fact]:
         "apart": apart.quantity,
         "one": one.time.quantity if finite else "forever: prefill alone would fill them",
         "transfer": moved.visible.quantity,
-        "held": one.held_up.quantity if finite else "all the time",
+        "against": _held_up(one, pays=pays, finite=finite),
         "ttft": there["prefill.ttft"].quantity,
         "tpot": there["decode.tpot"].quantity if finite else "",
         "apart_ttft": values["prefill.ttft"].quantity,
@@ -131,11 +137,23 @@ def _judged(made: Service, *, pays: bool) -> Iterator[Fact]:
     )
     better = None
     if finite:
-        shows += (("a request in one pool", one.time.quantity),
-                  ("saved interference", one.held_up.quantity))  # fmt: skip
+        shows += (("a request in one pool", one.time.quantity),)
+        if one.held_up.value:
+            shows += (("saved interference", one.held_up.quantity),)
     if not pays:
         better = Suggestion(f"one pool: {degrees.text()}", degrees.text(), one.estimate, APART)
     yield Fact(written(moved, "over"), fills, shows, better)
+
+
+def _held_up(one: Together, *, pays: bool, finite: bool) -> str:
+    """What the transfer is weighed against: nothing where no prompt holds up another's tokens, or
+    where an engine's pace has it in the time of a token."""
+    verb = "saves" if pays else "for"
+    if not finite:
+        return f" {verb} all the time that prompts would hold up decode"
+    if not one.held_up.value:
+        return ""
+    return f" {verb} {shown(one.held_up.quantity)} that prompts would hold up decode"
 
 
 @rule(
@@ -206,8 +224,77 @@ def pools_out_of_balance(made: Service) -> Iterator[Fact]:
         },
         (("devices that prefill for one that decodes", even.ratio.quantity),
          ("the same if both were as busy", even.even.quantity)),
-        severity=Severity.WARNING if most >= 1 else None,
+        severity=Severity.WARNING if most > 1 - ROUNDING else None,
     )  # fmt: skip
+
+
+@rule(
+    "KV177",
+    "held-back-by-prefill",
+    Severity.WARNING,
+    "service",
+    "prefill hands on {rate} at the most: {reach} of {clients} in flight decode, the rest wait for "
+    "their first token",
+    label="{ttft} until it",
+    notes=("a token then takes {tpot}; {output} in all is what prefill lets through",),
+    helps=("more devices that prefill, more prefix hits, or fewer in flight",),
+)
+def held_back_by_prefill(made: Service) -> Iterator[Fact]:
+    """More requests in flight than prefill hands on to those that decode.
+
+    What it checks
+        With so many requests in flight and no rate, prefill is fast enough that they meet in
+        decode. Where it is not, those that decode are as many as take in what prefill hands on, and
+        all figures of decode are of them.
+
+    Why it matters
+        Output is bounded by the slower pool. A pool that decodes could do more, and nobody would
+        see it.
+
+    Example
+        deployment served {
+          model    = models.llama_3_1_8b
+          weights  = formats.bf16
+          kv       = formats.bf16
+          layout   { tp = 8 }
+          budget   { reserve = 3 GB }
+          workload { prompt = 8 ktok; output = 500 tok; concurrency = 400 req }
+          pool prefill { on = 1 x nodes.hgx_h100 }
+          pool decode  { on = 1 x nodes.hgx_h100 }
+          transfer { over = links.infiniband_ndr }
+          allow KV170 because "tokens are to come evenly"
+        }
+
+    Instead
+        Fewer in flight, or more prefill.
+
+        deployment better extends served {
+          pool prefill { on = 2 x nodes.hgx_h100; replicas = 2 }
+        }
+    """
+    held = made.held
+    needed = ("prefill.ttft", "decode.tpot", "decode.throughput")
+    if held is None or any(name not in made.all for name in needed):
+        return
+    first = next(p.subject for p in made.pools.values() if p.subject.pool.role == "prefill")
+    reach = [p.load.served for p in made.pools.values() if p.load is not None]
+    fewer = Quantity(sum(int(term.value) for term in reach), held.clients.dimension)
+    yield Fact(
+        first.place("workload"),
+        {
+            "rate": held.rate.quantity,
+            "clients": held.clients.quantity,
+            "reach": fewer,
+            "ttft": made.all["prefill.ttft"].quantity,
+            "tpot": made.all["decode.tpot"].quantity,
+            "output": made.all["decode.throughput"].quantity,
+        },
+        (("decode at once", fewer), ("wait for prefill", _rest(held.clients.quantity, fewer))),
+    )
+
+
+def _rest(clients: Quantity, fewer: Quantity) -> Quantity:
+    return Quantity(int(clients.value) - int(fewer.value), clients.dimension)
 
 
 def _queues(moved: Handover) -> bool:
@@ -232,6 +319,8 @@ def _moved_over(
     a, b = (pool.subject for pool in pools)
     one, other = a.pool.on, b.pool.on
     if one is None or other is None or one.of.title != other.of.title or len(made.pools) != 2:
+        return None
+    if not alike(a, b):
         return None
     devices = [s.degrees.size * s.degrees.pp for s in (a, b)]
     to_prefill = float(even.prefill.value) > float(even.decode.value)
@@ -261,4 +350,5 @@ RULES: tuple[Rule, ...] = (
     needless_disaggregation,
     paying_disaggregation,
     pools_out_of_balance,
+    held_back_by_prefill,
 )

@@ -212,7 +212,7 @@ def _axis(axis: str) -> str:
     Severity.WARNING,
     "placement",
     "a group of {size:ranks} ({axis}) stands on {kinds}",
-    label="{count} of its {size:ranks} have the smaller memory",
+    label="{smaller}",
     notes=(
         "each step waits for the slowest of them: {bandwidth} of memory bandwidth beside {faster}",
         "the smallest holds as much as all others are asked to: {memory} beside {more}",
@@ -255,9 +255,12 @@ def mixed_devices(study: Study) -> Iterator[Fact]:
         if group.size < 2 or group.axis == "pp":
             continue
         devices = [topology.device(place) for place in group.places]
-        if all(device is devices[0] for device in devices):
+        # Two kinds that differ in their price alone run as one.
+        if len({_pace(device) for device in devices}) == 1:
             continue
         least = min(devices, key=lambda device: device.memory)
+        most = max(device.memory for device in devices)
+        few = sum(device.memory == least.memory for device in devices)
         names = list(dict.fromkeys(device.title for device in devices))
         rates = [device.bandwidth for device in devices]
         yield Fact(
@@ -266,15 +269,22 @@ def mixed_devices(study: Study) -> Iterator[Fact]:
                 "size": group.size,
                 "axis": _axis(group.axis),
                 "kinds": " and ".join(names),
-                "count": sum(device.memory == least.memory for device in devices),
+                "smaller": f"{few:,} of its {group.size:,} ranks have the smaller memory"
+                if most > least.memory
+                else "their memory is as large, their rates are not",
                 "bandwidth": Quantity(min(rates), BYTE_RATE),
-                "faster": Quantity(max(rates), BYTE_RATE),
+                "faster": Quantity(max(rates), BYTE_RATE) if max(rates) > min(rates) else "",
                 "memory": Quantity(least.memory, BYTES),
-                "more": Quantity(max(device.memory for device in devices), BYTES),
+                "more": Quantity(most, BYTES) if most > least.memory else "",
             },
             (("ranks of a group", Quantity(group.size)),),
         )
         return
+
+
+def _pace(device: Device) -> tuple[object, ...]:
+    """What a step of a group depends on."""
+    return (device.memory, device.bandwidth, tuple(sorted(device.compute.items())))
 
 
 @rule(

@@ -1,25 +1,20 @@
-"""Rules on what is handed over between two pools: its format, its codec, its link, its layout."""
+"""Rules on how a cache goes between two pools: its link, its lanes, the cut of both sides."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from math import ceil
 
-from kvdsl.checks.study import Fact, Suggestion
-from kvdsl.costs.codecs import gives_back, same_numbers
+from kvdsl.checks.study import Fact, Fill, Suggestion, told_apart
 from kvdsl.costs.estimate import Estimate
 from kvdsl.costs.service import Service
-from kvdsl.costs.transfer import Handover, handover, sent_recipe
+from kvdsl.costs.transfer import Handover, between, handover
 from kvdsl.diagnostics import Severity
-from kvdsl.placement.cache import cache_parts
+from kvdsl.placement.joins import Join
 from kvdsl.rules import Rule, rule
 from kvdsl.source import Span
-from kvdsl.spec.formats import Format, Recipe
-from kvdsl.units import BYTES, NONE, Quantity, shown, tidy
-
-
-def _word(form: Format) -> str:
-    return form.title.rpartition(".")[2]
+from kvdsl.units import BYTE_RATE, BYTES, NONE, Quantity, shown, tidy
 
 
 def written(moved: Handover, word: str) -> Span:
@@ -28,159 +23,6 @@ def written(moved: Handover, word: str) -> Span:
     if origin is not None:
         return origin.span
     return moved.sender.subject.place("deployment")
-
-
-def _kept_in(pool: Estimate, recipe: Recipe) -> dict[str, Format]:
-    """The format of each component of the cache, by its part and name."""
-    return {
-        f"{component.name.replace('_', ' ')} of {part.name}": component.format
-        for part in cache_parts(pool.subject.model, recipe)
-        for component in part.components
-    }
-
-
-@rule(
-    "KV162",
-    "lossy-exact-transfer",
-    Severity.ERROR,
-    "service",
-    "the transfer is to be exact, but the {what} is kept in {kept} and {how} in {sent}",
-    label="does not give back every bit",
-    notes=("an error of the cache is read again by every later token",),
-    helps=("send the cache as it is kept, or in a lossless codec of it: formats.splitzip_bf16",),
-)
-def lossy_exact_transfer(made: Service) -> Iterator[Fact]:
-    """A format that loses bits on a transfer that must not.
-
-    What it checks
-        With `exact = true` the format of the transfer stores the same numbers as the cache of the
-        pool that prefills, or is a lossless codec of them; and the pool that decodes keeps them in
-        the same or in a wider format.
-
-    Why it matters
-        Both pools then give the tokens that one pool would give. SplitZip is made for this case.
-
-    Example
-        format int4 { bits = 4 bit }
-
-        deployment served {
-          model    = models.llama_3_1_8b
-          weights  = formats.bf16
-          kv       = formats.bf16
-          layout   { tp = 8 }
-          budget   { reserve = 3 GB }
-          workload { prompt = 8 ktok; output = 500 tok; rate = 12 req/s }
-          pool prefill { on = 1 x nodes.hgx_h100 }
-          pool decode  { on = 1 x nodes.hgx_h100 }
-          transfer { over = links.infiniband_ndr; format = int4; exact = true }
-        }
-
-    Instead
-        A lossless format, or none.
-
-        deployment better extends served { transfer { format = formats.bf16 } }
-    """
-    moved = made.handover
-    if moved is None or not moved.transfer.exact:
-        return
-    kept = _kept_in(moved.sender, moved.sender.subject.kv)
-    sent = _kept_in(moved.sender, sent_recipe(moved.transfer, moved.sender))
-    there = _kept_in(moved.receiver, moved.receiver.subject.kv)
-    for what, form in kept.items():
-        lost = sent.get(what, form)
-        if not gives_back(lost, form):
-            yield _lossy(made, moved, what, form, lost, "sent", written(moved, "format"))
-            return
-        end = there.get(what, form)
-        if not same_numbers(end, form) and (end.bits or 0) <= (form.bits or 0):
-            place = moved.receiver.subject.place("kv")
-            yield _lossy(made, moved, what, form, end, "kept by the pool that decodes", place)
-            return
-
-
-def _lossy(
-    made: Service, moved: Handover, what: str, kept: Format, sent: Format, how: str, place: Span
-) -> Fact:
-    raw = made.again(transfer=moved.transfer.model_copy(update={"format": None}))
-    fills = {"what": what, "kept": _word(kept), "sent": _word(sent), "how": how}
-    better = None
-    if how == "sent":
-        better = Suggestion("the cache sent as it is kept", f"format = {kept.title}", raw.shown(),
-                            ("transfer.bytes", "transfer.time", "prefill.ttft"))  # fmt: skip
-    return Fact(place, fills, (("bytes as sent", moved.size.quantity),), better)
-
-
-@rule(
-    "KV163",
-    "slow-codec",
-    Severity.WARNING,
-    "service",
-    "{format} takes {time} where the plain cache takes {plain}: the codec is slower than the link",
-    label="a request in {time}",
-    notes=("encoding {encode}, wire {wire}, decoding {decode}; {saved} saved on the wire",),
-    flips="a slower link, or `pipelined = true` where the engine works chunk by chunk",
-)
-def slow_codec(made: Service) -> Iterator[Fact]:
-    """A codec that takes longer than the bytes that it saves.
-
-    What it checks
-        The transfer's format is a codec with its speeds, and encoding, wire and decoding take
-        longer than the wire alone with the plain format. Both are run. One after the other a codec
-        pays when 1 / encode + 1 / decode < (1 - 1 / ratio) / link; pipelined, when each of its
-        steps is faster than the plain wire.
-
-    Why it matters
-        A codec is for slow links. On a fast one the plain cache arrives first.
-
-    Example
-        format slow {
-          of = formats.bf16; ratio = 4 / 3
-          encode = 20 GB/s; decode = 40 GB/s
-        }
-
-        deployment served {
-          model    = models.llama_3_1_8b
-          weights  = formats.bf16
-          kv       = formats.bf16
-          layout   { tp = 8 }
-          budget   { reserve = 3 GB }
-          workload { prompt = 8 ktok; output = 500 tok; rate = 12 req/s }
-          pool prefill { on = 1 x nodes.hgx_h100 }
-          pool decode  { on = 1 x nodes.hgx_h100 }
-          transfer { over = links.infiniband_ndr; format = slow }
-        }
-
-    Instead
-        The plain cache, or a faster codec.
-
-        deployment better extends served { transfer { format = formats.bf16 } }
-    """
-    moved = made.handover
-    form = moved.transfer.format if moved is not None else None
-    if moved is None or form is None or form.of is None:
-        return
-    if moved.encode is None and moved.decode is None:
-        return
-    raw = made.again(transfer=moved.transfer.model_copy(update={"format": form.of}))
-    plain = raw.handover
-    if plain is None or float(plain.stream.value) >= float(moved.stream.value):
-        return
-    saved = Quantity(tidy(Fraction(plain.size.value) - Fraction(moved.size.value)), BYTES)
-    yield Fact(
-        written(moved, "format"),
-        {
-            "format": _word(form),
-            "time": moved.whole.quantity,
-            "plain": plain.whole.quantity,
-            "encode": moved.encode.quantity if moved.encode else "none",
-            "wire": moved.wire.quantity,
-            "decode": moved.decode.quantity if moved.decode else "none",
-            "saved": saved,
-        },
-        (("saved on the wire", saved),),
-        Suggestion(f"format = {form.of.title}", f"format = {form.of.title}", raw.shown(),
-                   ("transfer.time", "transfer.bytes", "prefill.ttft")),
-    )  # fmt: skip
 
 
 @rule(
@@ -371,6 +213,8 @@ def unpaired_stages(made: Service) -> Iterator[Fact]:
     tpot = made.all.get("decode.tpot")
     if moved is None or tpot is None or float(moved.visible.value) <= float(tpot.value):
         return
+    if not told_apart(moved.visible.quantity, tpot.quantity):
+        return
     one, other = moved.sender.subject.pool.on, moved.receiver.subject.pool.on
     if moved.inside or one is None or other is None or one.of.title != other.of.title:
         return
@@ -404,23 +248,105 @@ def _title(title: str) -> str:
 
 
 @rule(
-    "KV176",
-    "pools-keep-other-formats",
+    "KV178",
+    "transfer-beyond-its-link",
     Severity.WARNING,
     "service",
-    "the pool that prefills keeps the {what} in {first}, the pool that decodes in {second}",
-    label="converted on its way, which is not costed",
-    helps=("keep the cache in one format, as engines ask: `kv` in the deployment",),
+    "the transfer is given {given}, and what joins the pools has {there}",
+    label="{time} a request, with that",
+    notes=("{join} joins them",),
+    helps=("write {way}",),
 )
-def pools_keep_other_formats(made: Service) -> Iterator[Fact]:
-    """Pools that keep the cache in different formats.
+def transfer_beyond_its_link(made: Service) -> Iterator[Fact]:
+    """A transfer over more than joins its pools.
 
     What it checks
-        Each component of the cache has the same format in both pools. With `exact = true` KV162
-        tells it.
+        Where both pools stand on one piece of hardware, its description says what joins them: the
+        transfer's link is no faster than that, and its lanes are no more than the NICs of the nodes
+        that hold a request.
 
     Why it matters
-        SGLang refuses it, and where an engine converts, its time is nowhere here.
+        A transfer is believed: with a link of another place its time is that of the other place.
+
+    Example
+        cluster hall { nodes = 2 x nodes.hgx_h100; fabric = links.infiniband_ndr }
+
+        deployment served {
+          model    = models.llama_3_1_8b
+          weights  = formats.bf16
+          kv       = formats.bf16
+          layout   { tp = 8 }
+          budget   { reserve = 3 GB }
+          workload { prompt = 8 ktok; output = 500 tok; rate = 12 req/s }
+          pool prefill { on = hall.nodes[0] }
+          pool decode  { on = hall.nodes[1] }
+          transfer { over = links.nvlink4 }
+          allow KV174 because "decode is to be steady"
+        }
+
+    Instead
+        The link that is there.
+
+        deployment better extends served { transfer { over = links.infiniband_ndr } }
+    """
+    moved = made.handover
+    reach = between(moved.sender, moved.receiver) if moved is not None else None
+    if moved is None or reach is None or reach.kind == "device":
+        return
+    join, over, lanes = reach.join, moved.transfer.over, moved.transfer.lanes
+    fills: dict[str, Fill] = {"time": moved.visible.quantity}
+    most = _nics(moved, join)
+    if join is None:
+        fills |= {"given": over.title, "there": "none", "join": "", "way": ""}
+        yield Fact(written(moved, "over"), fills)
+    elif over.bandwidth > join.link.bandwidth:
+        rates = [Quantity(link.bandwidth, BYTE_RATE) for link in (over, join.link)]
+        fills |= {
+            "given": f"a link of {shown(rates[0])}",
+            "there": shown(rates[1]),
+            "join": join.link.title if join.link.name else "",
+            "way": f"`over = {join.link.title}`" if join.link.name else "",
+        }
+        yield Fact(written(moved, "over"), fills, (("of the link that joins them", rates[1]),))
+    elif lanes is not None and most is not None and lanes > most:
+        fills |= {
+            "given": f"{lanes:,} lanes",
+            "there": f"{most:,} NICs in the nodes of a request",
+            "join": join.link.title if join.link.name else "",
+            "way": f"`lanes = {most}`, or leave it out",
+        }
+        yield Fact(written(moved, "lanes"), fills, (("NICs", Quantity(most)),))
+
+
+def _nics(moved: Handover, join: Join | None) -> int | None:
+    """NICs of the nodes that the devices of a request stand in, on the side with fewer."""
+    if join is None or join.kind != "fabric" or not join.rails:
+        return None
+    found = []
+    for pool, side in zip((moved.sender, moved.receiver), moved.devices, strict=True):
+        own = pool.subject.topology.devices / max(1, pool.subject.topology.nodes)
+        found.append(join.rails * max(1, ceil(Fraction(side.value) / Fraction(own))))
+    return min(found)
+
+
+@rule(
+    "KV179",
+    "handover-unsaid",
+    Severity.WARNING,
+    "service",
+    "nothing says how a request's cache goes from {sender} to {receiver}: its time is left out",
+    label="no `transfer`",
+    helps=("say over what: `transfer {{ over = {over} }}`",),
+)
+def handover_unsaid(made: Service) -> Iterator[Fact]:
+    """Pools apart without a transfer between them.
+
+    What it checks
+        A deployment with pools that prefill and pools that decode has a `transfer`.
+
+    Why it matters
+        The first token waits for the cache to arrive. Without a link the wait is not known, and
+        the times are too good.
 
     Example
         deployment served {
@@ -431,33 +357,29 @@ def pools_keep_other_formats(made: Service) -> Iterator[Fact]:
           budget   { reserve = 3 GB }
           workload { prompt = 8 ktok; output = 500 tok; rate = 12 req/s }
           pool prefill { on = 1 x nodes.hgx_h100 }
-          pool decode  { on = 1 x nodes.hgx_h100; kv = formats.fp8 }
-          transfer { over = links.infiniband_ndr }
+          pool decode  { on = 1 x nodes.hgx_h100 }
         }
 
     Instead
-        One format.
+        The link between the pools.
 
-        deployment better extends served { pool decode { kv = formats.bf16 } }
+        deployment better extends served { transfer { over = links.infiniband_ndr } }
     """
-    moved = made.handover
-    if moved is None or moved.transfer.exact:
+    roles = {pool.subject.pool.role: (name, pool) for name, pool in made.pools.items()}
+    if made.deployment.transfer is not None or not {"prefill", "decode"} <= roles.keys():
         return
-    here = _kept_in(moved.sender, moved.sender.subject.kv)
-    there = _kept_in(moved.receiver, moved.receiver.subject.kv)
-    for what, form in here.items():
-        other = there.get(what, form)
-        if not same_numbers(form, other):
-            fills = {"what": what, "first": _word(form), "second": _word(other)}
-            yield Fact(moved.receiver.subject.place("kv"), fills)
-            return
+    (sender, first), (receiver, second) = roles["prefill"], roles["decode"]
+    reach = between(first, second)
+    join = reach.join if reach is not None else None
+    over = join.link.title if join is not None and join.link.name else "links.infiniband_ndr"
+    fills: dict[str, Fill] = {"sender": sender, "receiver": receiver, "over": over}
+    yield Fact(first.subject.place("deployment"), fills)
 
 
 RULES: tuple[Rule, ...] = (
-    lossy_exact_transfer,
-    slow_codec,
     link_below_demand,
     converted_layout,
     unpaired_stages,
-    pools_keep_other_formats,
+    transfer_beyond_its_link,
+    handover_unsaid,
 )

@@ -14,6 +14,7 @@ from kvdsl.checks.study import (
     Suggestion,
     fewest_kv_heads,
     softmax_parts,
+    told_apart,
 )
 from kvdsl.diagnostics import Severity
 from kvdsl.placement.degrees import ExpertAxes, uniform
@@ -340,6 +341,8 @@ def tp_wins_on_time(study: Study) -> Iterator[Fact]:
         return
     other = _staged(study, heads)
     if other is None or other.estimate.number("decode.tpot") <= found.number("decode.tpot"):
+        return
+    if not told_apart(*(e.values["decode.tpot"].quantity for e in (found, other.estimate))):
         return
     count = sum(
         e.count for e in study.placed.exchanges

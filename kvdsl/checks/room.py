@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from kvdsl.checks.bounds import Bound, bounds
-from kvdsl.checks.study import Fact, Study, Suggestion
+from kvdsl.checks.study import Fact, Study, Suggestion, told_apart
 from kvdsl.costs.cache import held_tokens
 from kvdsl.costs.estimate import Estimate
 from kvdsl.costs.memory import fullest
@@ -228,6 +228,9 @@ def crowded_replica(study: Study) -> Iterator[Fact]:
     other = _further(study)
     if other is None or other.number("cost.per_mtok") >= found.number("cost.per_mtok"):
         return
+    prices = [each.values["cost.per_mtok"].quantity for each in (found, other)]
+    if not told_apart(*prices):
+        return
     book = fullest(found.ledgers)
     usable = Fraction(book.usable.value) - Fraction(book.reserve.value)
     yield Fact(
@@ -235,8 +238,8 @@ def crowded_replica(study: Study) -> Iterator[Fact]:
         {
             "tp": degrees.size,
             "wide": other.subject.degrees.size,
-            "price": found.values["cost.per_mtok"].quantity,
-            "less": other.values["cost.per_mtok"].quantity,
+            "price": prices[0],
+            "less": prices[1],
             "fits": found.values["kv.sequences"].quantity,
             "asked": found.load.asked.quantity,
             "weights": book.weights.quantity,

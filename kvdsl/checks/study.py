@@ -20,7 +20,7 @@ from kvdsl.placement.placement import Placement
 from kvdsl.placement.subject import Subject
 from kvdsl.source import Span
 from kvdsl.spec.model import Gqa, Mla, Moe, Softmax
-from kvdsl.units import BYTES, TOKENS, Quantity, tidy
+from kvdsl.units import BYTES, TOKENS, Quantity, shown, tidy
 
 Fill = Quantity | int | str
 
@@ -141,6 +141,11 @@ class Study:
     def room_of(self, subject: Subject) -> Estimate:
         """Memory alone of another subject."""
         return memory_estimate(subject)
+
+
+def told_apart(one: Quantity, other: Quantity) -> bool:
+    """Whether a reader sees two figures as different: what is equal as printed is no finding."""
+    return shown(one) != shown(other)
 
 
 def softmax_parts(study: Study) -> list[tuple[str, Softmax]]:

@@ -1,36 +1,33 @@
-"""Rules on the tiers below the devices' memory: what they hold, how fast, and whether it pays."""
+"""Rules on what tiers below the devices' memory hold: room and rates for the workload, formats."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from fractions import Fraction
 
 from kvdsl.checks.study import Fact, Fill, Suggestion
 from kvdsl.costs.cache import held_tokens
-from kvdsl.costs.estimate import Estimate, estimate
 from kvdsl.costs.reuse import Kept, Reuse, room_in_all
 from kvdsl.costs.service import Service
 from kvdsl.diagnostics import Severity
-from kvdsl.formulas import Term
 from kvdsl.rules import Rule, rule
 from kvdsl.source import Span
 from kvdsl.spec.formats import Format
-from kvdsl.units import NONE, TIME, TOKENS, Quantity, grouped, tidy
+from kvdsl.units import NONE, TIME, TOKENS, Quantity, tidy
 
 
 def _word(form: Format) -> str:
     return form.title.rpartition(".")[2]
 
 
-def _place(kept: Kept, word: str) -> Span:
+def place_of(kept: Kept, word: str) -> Span:
     origin = kept.tier.use.origin(word) or kept.tier.use.origin("tier")
     if origin is not None:
         return origin.span
     return kept.tier.pool.subject.place("deployment")
 
 
-def _tiers(made: Service) -> Iterator[tuple[Reuse, Kept]]:
+def tiers_of(made: Service) -> Iterator[tuple[Reuse, Kept]]:
     """Each tier under each pool that prefills; one that refuses its format is told alone."""
     for each in made.reuse:
         for kept in each.kept:
@@ -47,6 +44,10 @@ def _without(made: Service, kept: Kept) -> Service | None:
     """The same without the tier; None where it is the only one."""
     left = {n: use for n, use in made.deployment.tiers.items() if n != kept.tier.name}
     return made.again(tiers=left) if left else None
+
+
+def title_of(title: str) -> str:
+    return title.rpartition(".")[2]
 
 
 @rule(
@@ -94,11 +95,12 @@ def tier_below_demand(made: Service) -> Iterator[Fact]:
 
         deployment better extends served { tiers { disk { tier = tiers.ddr5 } } }
     """
-    for each, kept in _tiers(made):
+    for each, kept in tiers_of(made):
         wanted = _lacking(kept)
         if wanted is None:
             continue
         what, has, needed, present = wanted
+        word = "capacity" if has == "holds" else "tier"
         times = float(needed.value) / float(present.value) if present.value else 0.0
         fills: dict[str, Fill] = {
             "name": kept.tier.name,
@@ -108,7 +110,7 @@ def tier_below_demand(made: Service) -> Iterator[Fact]:
             "needed": needed,
             "present": present,
             "capacity": kept.tier.capacity.quantity,
-            "tier": _title(kept.tier.use.tier.title),
+            "tier": title_of(kept.tier.use.tier.title),
             "rate": made.arrivals.quantity if made.arrivals else "",
             "found": each.found.quantity,
             "new": each.new.quantity,
@@ -119,7 +121,7 @@ def tier_below_demand(made: Service) -> Iterator[Fact]:
         if without is not None:
             better = Suggestion(f"without `{kept.tier.name}`", f"drop tiers.{kept.tier.name}",
                                 without.shown(), ("prefill.ttft",))  # fmt: skip
-        yield Fact(_place(kept, "tier"), fills, ((what, needed), (has, present)), better)
+        yield Fact(place_of(kept, word), fills, ((what, needed), (has, present)), better)
 
 
 def _lacking(kept: Kept) -> tuple[str, str, Quantity, Quantity] | None:
@@ -139,104 +141,6 @@ def _lacking(kept: Kept) -> tuple[str, str, Quantity, Quantity] | None:
         if float(asked.value) > float(present.value):
             return what, has, asked.quantity, present.quantity
     return None
-
-
-@rule(
-    "KV164",
-    "slow-fetch",
-    Severity.WARNING,
-    "service",
-    "a prompt waits {fetch} for {found} from `{name}`, which are computed in {recompute}",
-    label="{below}",
-    notes=("{size} at {rate}, after {latency}",),
-    flips="{flips}",
-)
-def slow_fetch(made: Service) -> Iterator[Fact]:
-    """A prefix that is computed sooner than it is fetched.
-
-    What it checks
-        The visible time to bring what a prompt finds in the tier is longer than the time to compute
-        those tokens before the new ones, through the same passes. The break-even is the length from
-        which fetching is faster. Whether it pays is run against a workload without hits.
-
-    Why it matters
-        A short prefix, a slow path or a long setup makes a hit cost more than a miss. LMCache and
-        vLLM's offloading load every hit; py-kvcache found the mean request below break-even.
-
-    Example
-        deployment served {
-          model    = models.llama_3_1_8b
-          weights  = formats.bf16
-          kv       = formats.bf16
-          on       = 1 x nodes.hgx_h100
-          layout   { tp = 8 }
-          budget   { reserve = 3 GB }
-          workload {
-            prompt = 2 ktok; output = 500 tok
-            rate = 2 req/s; prefix_hits = 50 %
-          }
-          tiers {
-            disk {
-              tier = tiers.nvme_gen5
-              capacity = 15 TB per node
-              count = 1
-            }
-          }
-        }
-
-    Instead
-        A faster tier, or none for short prompts.
-
-        deployment better extends served {
-          tiers { disk { tier = tiers.ddr5; capacity = 1 TB per node } }
-        }
-    """
-    for each, kept in _tiers(made):
-        if kept.fetch is None or kept.recompute is None:
-            continue
-        if float(kept.fetch.value) <= float(kept.recompute.value):
-            continue
-        even = kept.break_even
-        below = "no length pays here"
-        if even is not None:
-            below = f"pays from {grouped(int(even.value))} tok"
-        yield Fact(
-            _place(kept, "tier"),
-            {
-                "fetch": kept.fetch.quantity,
-                "found": each.found.quantity,
-                "name": kept.tier.name,
-                "recompute": kept.recompute.quantity,
-                "below": below,
-                "size": _found_bytes(kept),
-                "rate": kept.tier.one.quantity if kept.tier.one else "",
-                "latency": kept.tier.latency.quantity,
-                "flips": f"longer prefixes: {below}" if even is not None else "a faster tier",
-            },
-            (("fetched", kept.fetch.quantity), ("computed", kept.recompute.quantity)),
-            _computed(made, each.pool),
-        )
-
-
-def _found_bytes(kept: Kept) -> Quantity | str:
-    sizes = [t for t in _below(kept.fetch) if t.label.startswith("bytes of ")]
-    return sizes[0].quantity if sizes else ""
-
-
-def _below(term: Term | None) -> Iterator[Term]:
-    if term is not None:
-        yield term
-        for one in term.inputs:
-            yield from _below(one)
-
-
-def _computed(made: Service, pool: Estimate) -> Suggestion | None:
-    """The pool with nothing found in a cache."""
-    workload = pool.subject.workload.model_copy(update={"prefix_hits": 0})
-    found = estimate(replace(pool.subject, workload=workload))
-    if "prefill.ttft" not in found.values or "prefill.ttft" not in made.all:
-        return None
-    return Suggestion("every prompt computed", "prefix_hits = 0 %", found, ("prefill.ttft",))
 
 
 @rule(
@@ -286,11 +190,11 @@ def tier_refuses_format(made: Service) -> Iterator[Fact]:
                 continue
             accepts = kept.tier.use.tier.accepts
             yield Fact(
-                _place(kept, "format"),
+                place_of(kept, "format"),
                 {
                     "name": kept.tier.name,
                     "refused": ", ".join(map(_word, kept.tier.refused)),
-                    "tier": _title(kept.tier.use.tier.title),
+                    "tier": title_of(kept.tier.use.tier.title),
                     "accepts": ", ".join(map(_word, accepts)) or "formats of a cache",
                     "first": accepts[0].title if accepts else "formats.fp8",
                 },
@@ -340,7 +244,7 @@ def prefixes_beyond_tiers(made: Service) -> Iterator[Fact]:
         }
     """
     for each in made.reuse:
-        if each.working is None or not each.found.value or each.missing <= 1e-9:
+        if each.working is None or not each.found.value or _percent(each) == "100 %":
             continue
         working, room = float(each.working.value), float(room_in_all(each))
         again = each.pool.subject.workload.reuse
@@ -349,7 +253,7 @@ def prefixes_beyond_tiers(made: Service) -> Iterator[Fact]:
             {
                 "working": each.working.quantity,
                 "room": Quantity(tidy(Fraction(room_in_all(each))), TOKENS),
-                "share": f"{100 * (1 - each.missing):.3g} %",
+                "share": _percent(each),
                 "new": each.working.inputs[0].quantity,
                 "reuse": Quantity(float(again or 0), TIME),
                 "missing": Quantity(int(-(-(working - room) // 1)), TOKENS),
@@ -358,120 +262,9 @@ def prefixes_beyond_tiers(made: Service) -> Iterator[Fact]:
         )
 
 
-@rule(
-    "KV168",
-    "slow-in-place",
-    Severity.WARNING,
-    "service",
-    "reading the cache of a request in place in `{name}` takes {load}, longer than a step of "
-    "{tpot}",
-    label="{rate} to the devices of a request",
-    helps=("bring it to the devices instead: `in_place = false`, or a faster path (`over`)",),
-    flips="a path as fast as NVLink-C2C; over PCIe the tier only adds capacity",
-)
-def slow_in_place(made: Service) -> Iterator[Fact]:
-    """Kernels that read the cache where a slow path reaches it.
-
-    What it checks
-        A tier is read in place in every step, and the cache of one request takes longer over its
-        path than a whole step of decode.
-
-    Why it matters
-        DirectKV reads host memory over NVLink-C2C without a copy. Over PCIe the same read holds up
-        every step.
-
-    Example
-        deployment served {
-          model    = models.llama_3_1_8b
-          weights  = formats.bf16
-          kv       = formats.bf16
-          on       = 1 x nodes.hgx_h100
-          layout   { tp = 8 }
-          budget   { reserve = 3 GB }
-          workload { prompt = 32 ktok; output = 500 tok; rate = 2 req/s }
-          tiers {
-            host {
-              tier = tiers.ddr5
-              capacity = 1 TB per node
-              in_place = true
-            }
-          }
-        }
-
-    Instead
-        A faster path, or blocks that are brought back whole.
-
-        deployment better extends served { tiers { host { in_place = false } } }
-    """
-    for _, kept in _tiers(made):
-        tpot = made.all.get("decode.tpot")
-        if not kept.tier.use.in_place or kept.load is None or tpot is None:
-            continue
-        if float(kept.load.value) > float(tpot.value):
-            rate = kept.tier.path or kept.tier.one
-            yield Fact(
-                _place(kept, "in_place"),
-                {
-                    "name": kept.tier.name,
-                    "load": kept.load.quantity,
-                    "tpot": tpot.quantity,
-                    "rate": rate.quantity if rate is not None else "",
-                },
-                (("read in place", kept.load.quantity),),
-            )
+def _percent(each: Reuse) -> str:
+    """Of the prefixes, those that some memory holds."""
+    return f"{100 * (1 - each.missing):.3g} %"
 
 
-@rule(
-    "KV169",
-    "tier-without-rate",
-    Severity.INFO,
-    "service",
-    "nothing says how fast `{name}` is read: its times are left out",
-    label="{tier} has no `read` and no `link`",
-)
-def tier_without_rate(made: Service) -> Iterator[Fact]:
-    """A tier whose times cannot be told.
-
-    What it checks
-        Each tier has a read rate, or a link whose rate it takes.
-
-    Why it matters
-        Its capacity counts; no time of it enters any figure.
-
-    Example
-        deployment served {
-          model    = models.llama_3_1_8b
-          weights  = formats.bf16
-          kv       = formats.bf16
-          on       = 1 x nodes.hgx_h100
-          layout   { tp = 8 }
-          budget   { reserve = 3 GB }
-          workload {
-            prompt = 8 ktok; output = 500 tok
-            rate = 2 req/s; prefix_hits = 50 %
-          }
-          tiers    { slow { tier = tiers.optane_pmem; capacity = 1 TB per node } }
-        }
-
-    Instead
-        Nothing: this is information. `tier mine extends tiers.optane_pmem { read = 6 GB/s }` says
-        it.
-    """
-    for _, kept in _tiers(made):
-        if kept.tier.one is None:
-            tier = _title(kept.tier.use.tier.title)
-            yield Fact(_place(kept, "tier"), {"name": kept.tier.name, "tier": tier})
-
-
-def _title(title: str) -> str:
-    return title.rpartition(".")[2]
-
-
-RULES: tuple[Rule, ...] = (
-    tier_below_demand,
-    slow_fetch,
-    tier_refuses_format,
-    prefixes_beyond_tiers,
-    slow_in_place,
-    tier_without_rate,
-)
+RULES: tuple[Rule, ...] = (tier_below_demand, tier_refuses_format, prefixes_beyond_tiers)

@@ -114,8 +114,8 @@ class Reuse:
 
     @property
     def missing(self) -> float:
-        """The share of the working set that nothing holds."""
-        if self.working is None:
+        """The share of the working set that nothing holds; of no prefixes none is missing."""
+        if self.working is None or not self.working.value:
             return 0.0
         shares = [self.near_share, *(one.share for one in self.kept)]
         return max(0.0, 1 - sum(float(share.value) for share in shares))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from kvdsl.arithmetic import real
 from kvdsl.costs.balance import Balance, arrivals, balance
+from kvdsl.costs.clients import HeldBack
 from kvdsl.costs.estimate import Estimate
 from kvdsl.costs.reuse import Reuse, mean_fetch, reuse
 from kvdsl.costs.sharing import Together, apart, together
@@ -43,6 +44,8 @@ class Service:
     apart: Term | None
     own: Mapping[str, Term]
     values: Mapping[str, Term]
+    held: HeldBack | None = None
+    """Where prefill holds requests in flight back."""
 
     @property
     def all(self) -> dict[str, Term]:
@@ -52,7 +55,7 @@ class Service:
     def again(self, **changes: object) -> Service:
         """The same pools with something else between or below them."""
         deployment = self.deployment.model_copy(update=changes)
-        return service(deployment, self.pools, self.own)
+        return service(deployment, self.pools, self.own, self.held)
 
     def shown(self) -> Estimate:
         """All values as one estimate, to compare with another."""
@@ -60,13 +63,17 @@ class Service:
 
 
 def service(
-    deployment: Deployment, pools: Mapping[str, Estimate], values: Mapping[str, Term]
+    deployment: Deployment,
+    pools: Mapping[str, Estimate],
+    values: Mapping[str, Term],
+    held: HeldBack | None = None,
 ) -> Service:
     """What the pools make together; `values` are their own, joined."""
     everyone = list(pools.values())
     senders = [p for p in everyone if p.subject.pool.role == "prefill"]
     receivers = [p for p in everyone if p.subject.pool.role == "decode"]
-    workload = everyone[0].subject.workload
+    # Of a pool that prefills: those that decode may have a part of the requests in flight.
+    workload = (senders or everyone)[0].subject.workload
     rate = arrivals(workload, values)
     moved = _slowest(deployment, senders, [p for p in everyone if p.subject.pool.role != "prefill"])
     needed = None
@@ -78,7 +85,9 @@ def service(
     )
     found = _values(moved, needed, even, kept, values)
     one, both = _compared(moved, rate, {**values, **found})
-    return Service(deployment, pools, rate, moved, needed, even, kept, one, both, values, found)
+    return Service(
+        deployment, pools, rate, moved, needed, even, kept, one, both, values, found, held
+    )
 
 
 def _slowest(

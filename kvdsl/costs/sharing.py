@@ -19,7 +19,7 @@ from kvdsl.costs.pace import constants
 from kvdsl.formulas import Term, formula
 from kvdsl.placement.degrees import Degrees
 from kvdsl.placement.subject import Subject
-from kvdsl.placement.topology import Topology, topology
+from kvdsl.placement.topology import Topology, made_of, topology
 from kvdsl.spec.deployment import Pool
 from kvdsl.units import NONE, TIME
 
@@ -78,7 +78,8 @@ def _candidates(sender: Estimate, receiver: Estimate, rate: Term) -> Iterator[To
             continue
         tried.append(degrees)
         both = pool.model_copy(update={"kv": own.pool.kv, "engine": own.pool.engine})
-        made = replace(own, pool=both, degrees=degrees, topology=joined)
+        made = replace(own, pool=both, degrees=degrees, topology=joined,
+                       workload=sender.subject.workload)  # fmt: skip
         judged = _judged(made, rate)
         if judged is not None:
             yield judged
@@ -114,10 +115,18 @@ def _judged(made: Subject, rate: Term) -> Together | None:
     return Together(replace(found, values=shown), held, time)
 
 
+def alike(one: Subject, other: Subject) -> bool:
+    """Whether both pools stand on one kind of device, and on the same."""
+    kinds = [made_of(subject.topology, "device") for subject in (one, other)]
+    return len(kinds[0]) == 1 and kinds[0].keys() == kinds[1].keys()
+
+
 def _hardware(sender: Subject, receiver: Subject) -> tuple[Pool, Topology] | None:
     """All devices of two pools of one kind of hardware: parts of one piece, or more of it."""
     one, other = sender.pool.on, receiver.pool.on
     if one is None or other is None or one.of.title != other.of.title or one.of.at != other.of.at:
+        return None
+    if not alike(sender, receiver):
         return None
     role = {"role": "both", "share": None, "name": "", "replicas": None}
     if one.pick is None and other.pick is None:

@@ -26,6 +26,7 @@ from kvdsl.costs.prefill import prompt_terms
 from kvdsl.costs.routes import Route
 from kvdsl.formulas import Term, assumed, formula, greatest, least, total
 from kvdsl.placement.cache import CachePart, cache_parts
+from kvdsl.placement.sites import one_piece
 from kvdsl.placement.topology import Reach, Topology
 from kvdsl.spec.deployment import Transfer
 from kvdsl.spec.formats import Recipe, RecipeLine
@@ -278,7 +279,7 @@ def between(sender: Estimate, receiver: Estimate) -> Reach | None:
     on hardware apart."""
     a, b = sender.subject.topology, receiver.subject.topology
     one, other = sender.subject.pool.on, receiver.subject.pool.on
-    if one is None or other is None or one.of.at != other.of.at or one.of.catalog:
+    if one is None or other is None or not one_piece(one, other):
         return None
     if a.root.devices != b.root.devices:
         return None

@@ -15,8 +15,9 @@ from itertools import product, zip_longest
 from kvdsl.checks import claims as claim_rules
 from kvdsl.checks import policies as policy_rules
 from kvdsl.checks import refusals
-from kvdsl.checks.findings import RULES, Fired, advice, examine, examine_service, worded
+from kvdsl.checks.findings import RULES, Examined, Fired, advice, examine, examine_service, worded
 from kvdsl.checks.study import Fact, Fill
+from kvdsl.costs.clients import HeldBack
 from kvdsl.costs.estimate import Estimate, memory_estimate
 from kvdsl.costs.memory import leaf
 from kvdsl.costs.money import price_of_token
@@ -97,21 +98,20 @@ def outcome(
     deployment: Deployment, layout: Layout | None = None, book: Rulebook = NO_RULES
 ) -> Outcome:
     """The deployment under its own layouts, or with `layout` in every pool."""
-    estimates: dict[str, Estimate] = {}
+    seen: dict[str, Examined] = {}
     faults: list[Diagnostic] = []
-    by_pool: list[tuple[str, Told]] = []
     for name, pool in deployment.pools.items():
         made, wrong = subject(deployment, pool, layout)
         faults.extend(wrong)
-        if made is None:
-            continue
-        seen = examine(made)
-        by_pool.extend((name, _told(fired, seen.estimate)) for fired in seen.fired)
-        if seen.estimate is not None:
-            estimates[name] = _answered(seen.estimate)
+        if made is not None:
+            seen[name] = examine(made)
+    held, fewer = pools.bound({n: e.estimate for n, e in seen.items() if e.estimate is not None})
+    seen |= {name: examine(made) for name, made in fewer.items()}
+    by_pool = [(n, _told(f, each.estimate)) for n, each in seen.items() for f in each.fired]
+    estimates = {n: _answered(e.estimate) for n, e in seen.items() if e.estimate is not None}
     told = list(_by_cause(by_pool))
     complete = not faults and len(estimates) == len(deployment.pools)
-    values, whole = _values(deployment, estimates) if complete else ({}, None)
+    values, whole = _values(deployment, estimates, held) if complete else ({}, None)
     if values and layout is None:
         values |= measured_values(deployment, values)
     if whole is not None:
@@ -144,9 +144,9 @@ def _stopped(told: Sequence[Told]) -> bool:
 
 
 def _values(
-    deployment: Deployment, estimates: Mapping[str, Estimate]
+    deployment: Deployment, estimates: Mapping[str, Estimate], held: HeldBack | None
 ) -> tuple[dict[str, Term], Service]:
-    found, made = pools.served(deployment, estimates)
+    found, made = pools.served(deployment, estimates, held)
     first = next(iter(estimates.values()))
     for name, term in inputs(first.subject).items():
         found.setdefault(name, term)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from kvdsl.costs.clients import HeldBack, held_back
 from kvdsl.costs.estimate import Estimate
 from kvdsl.costs.fitted import handed_on, place
 from kvdsl.costs.load import asked_requests, output_of
@@ -15,6 +16,7 @@ from kvdsl.costs.money import paid
 from kvdsl.costs.pace import constants
 from kvdsl.costs.service import Service, service
 from kvdsl.formulas import Term, greatest, least, total
+from kvdsl.placement.subject import Subject
 from kvdsl.spec.deployment import Deployment
 
 _SUMMED = frozenset(
@@ -28,17 +30,19 @@ _LEAST = frozenset({"kv.tokens_per_rank", "memory.kv", "memory.free"})
 
 
 def served(
-    deployment: Deployment, estimates: Mapping[str, Estimate]
+    deployment: Deployment, estimates: Mapping[str, Estimate], held: HeldBack | None = None
 ) -> tuple[dict[str, Term], Service]:
     """Every value that the deployment answers, and what its pools make together."""
-    own = _own(deployment, estimates)
-    made = service(deployment, estimates, own)
+    own = _own(deployment, estimates, held)
+    made = service(deployment, estimates, own, held)
     apart = {name: term for name, term in own.items() if name.startswith("pools.")}
     whole = {name: term for name, term in own.items() if name not in apart}
     return {**whole, **made.values, **apart}, made
 
 
-def _own(deployment: Deployment, estimates: Mapping[str, Estimate]) -> dict[str, Term]:
+def _own(
+    deployment: Deployment, estimates: Mapping[str, Estimate], held: HeldBack | None
+) -> dict[str, Term]:
     """The pools' own values, joined."""
     pools = list(estimates.values())
     if len(pools) == 1:
@@ -49,7 +53,7 @@ def _own(deployment: Deployment, estimates: Mapping[str, Estimate]) -> dict[str,
         terms = [pool.values[name] for pool in _asked(name, pools) if name in pool.values]
         if terms and name not in _PAID:
             found[name] = _joined(name, terms)
-    found.update(_waited_for(pools, found))
+    found.update(_waited_for(pools, found, held))
     found.update(paid([pool.placement for pool in pools], deployment, found))
     for title, pool in estimates.items():
         for name, term in pool.values.items():
@@ -57,7 +61,20 @@ def _own(deployment: Deployment, estimates: Mapping[str, Estimate]) -> dict[str,
     return found
 
 
-def _waited_for(pools: Sequence[Estimate], found: Mapping[str, Term]) -> dict[str, Term]:
+def bound(pools: Mapping[str, Estimate]) -> tuple[HeldBack | None, dict[str, Subject]]:
+    """Where prefill holds requests back: how, and the pools that decode with those that reach
+    them."""
+    names = [name for name, pool in pools.items() if pool.subject.pool.role == "decode"]
+    senders = [pool for pool in pools.values() if pool.subject.pool.role == "prefill"]
+    if len(names) + len(senders) != len(pools):
+        return None, {}
+    held = held_back(senders, [pools[name] for name in names])
+    return held, {} if held is None else dict(zip(names, held.subjects, strict=True))
+
+
+def _waited_for(
+    pools: Sequence[Estimate], found: Mapping[str, Term], held: HeldBack | None
+) -> dict[str, Term]:
     """The first token of pools that prefill for clients that decode in another: a concurrency is
     of both together, and who finds no place there waits."""
     places = list(_places(pools))
@@ -73,6 +90,8 @@ def _waited_for(pools: Sequence[Estimate], found: Mapping[str, Term]) -> dict[st
             handed = {"prefill.ttft": total("time to the first token", ttft)}
         waited.append(handed)
     slowest = max((w for w in waited if w), key=lambda w: w["prefill.ttft"].value, default=None)
+    if slowest is None and held is not None and "decode.tpot" in found:
+        return {"prefill.ttft": held.ttft(found["decode.tpot"])}
     return slowest or {}
 
 

@@ -14,7 +14,7 @@ from kvdsl.costs.passes import RankTime
 from kvdsl.placement.cache import CachePart
 from kvdsl.placement.exchanges import Group
 from kvdsl.plan import CacheRow, CollectiveRow, MemoryBar, Segment, StepBar
-from kvdsl.units import BYTES, BYTES_PER_TOKEN, NONE, TIME, Quantity, counted
+from kvdsl.units import BYTES, BYTES_PER_TOKEN, NONE, TIME, Quantity, counted, grouped
 
 MODULE_ORDER = (
     "embedding", "attention", "state_mixer", "indexer", "ffn", "routed_experts", "shared_experts",

@@ -20,7 +20,7 @@ from kvdsl.render.places import Places, addressed, cited, slugs
 from kvdsl.render.svg import colours
 from kvdsl.render.visible import visible
 from kvdsl.resources import resource
-from kvdsl.units import Quantity, exact, grouped, shown, unit
+from kvdsl.units import Quantity, decimals, exact, grouped, shown, unit
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from fractions import Fraction
 
 from kvdsl.diagnostics import Label
 from kvdsl.resolve.blocks import Body, Choices, Entry, Kept, Raw, merged
@@ -127,6 +128,7 @@ def _pools(
     sound = all(_goes_together(context, pool, owner) for pool in built.values())
     if entries and not context.lenient:
         sound &= _roles_whole(context, raw, owner, list(built.values()))
+        built = _shared_out(built)
     return built if sound else None
 
 
@@ -226,6 +228,19 @@ def _roles_whole(context: Context, raw: Raw, owner: str, pools: Sequence[Pool]) 
         shares = [(p.name, p.share, p.at) for p in serving if p.share is not None]
         sound &= shares_whole(context, f"pools that {phase}", shares)
     return sound
+
+
+def _shared_out(pools: dict[str, Pool]) -> dict[str, Pool]:
+    """Pools that do the same, without shares, have equal ones: requests go to one of them each."""
+    parts = {}
+    for name, pool in pools.items():
+        phases = ("prefill", "decode") if pool.role == "both" else (pool.role,)
+        beside = [[p for p in pools.values() if p.role in (phase, "both")] for phase in phases]
+        equal = len({len(found) for found in beside}) == 1
+        silent = all(other.share is None for found in beside for other in found)
+        if equal and silent and len(beside[0]) > 1:
+            parts[name] = pool.model_copy(update={"share": Fraction(1, len(beside[0]))})
+    return {**pools, **parts}
 
 
 # --- tiers, comparisons, sweeps ----------------------------------------------------------------

@@ -202,7 +202,9 @@ class Pool(Block):
     role: Annotated[Role, Word(("prefill", "decode", "both"))] = Field(
         default="both", description="what its devices do; its name, if that is one of these"
     )
-    share: Share | None = Field(default=None, description="of requests")
+    share: Share | None = Field(
+        default=None, description="of requests; equal ones of pools that do the same unless given"
+    )
     model: Annotated[Model | None, Referred(("model",))] = Field(
         default=None, description="what is served"
     )
