@@ -19,6 +19,7 @@ import numpy as np
 from benchmarks.serving_predict import Group
 from benchmarks.serving_rows import Row
 from kvdsl import units
+from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.fitted import Serving
 from kvdsl.costs.inventory import CacheRead, Inventory, Product, Weights
 from kvdsl.costs.load import Load
@@ -95,6 +96,8 @@ class _Piece:
     load: Load
     lengths: Lengths
     sent: Mapping[str, Array]
+    cost: CollectiveCost | None
+    """One of its collectives, to stand for all of a pass."""
 
 
 def _piece(pool: Prepared, rows: tuple[Row, ...]) -> _Piece:
@@ -103,11 +106,15 @@ def _piece(pool: Prepared, rows: tuple[Row, ...]) -> _Piece:
     lengths = pool_lengths(pool, loads)
     _, carried = pool_load(pool, loads)
     sent: dict[str, Array] = {}
+    costs: list[CollectiveCost] = []
     real = pool.serving.setting.sent
 
     def recorded(passed: Passed) -> tuple[Sent, ...]:
         made = real(passed)
-        sent[passed.what] = np.broadcast_to(np.asarray(made[0].time.value, float), (len(rows),))
+        here = made[0].costs
+        costs.extend(here)
+        time = sum((np.asarray(cost.all.value, float) for cost in here), start=np.zeros(1))
+        sent[passed.what] = np.broadcast_to(time, (len(rows),))
         return made
 
     serving = replace(pool.serving, setting=replace(pool.serving.setting, sent=recorded))
@@ -121,7 +128,8 @@ def _piece(pool: Prepared, rows: tuple[Row, ...]) -> _Piece:
     reads = tuple((r.state, r.every, r.limit is None) for r in stock.reads)
     engine = pool.placement.subject.engine
     family = engine.family if engine is not None else ""
-    return _Piece((family, old, kinds, reads), pool, rows, carried, lengths, sent)
+    form = (family, old, kinds, reads)
+    return _Piece(form, pool, rows, carried, lengths, sent, costs[0] if costs else None)
 
 
 def _stacked(pieces: list[_Piece]) -> Stack:
@@ -168,8 +176,13 @@ def _stacked(pieces: list[_Piece]) -> Stack:
                       optional([f.peak for f in firsts]), weights, reads, **counted)  # fmt: skip
     sent = {what: np.concatenate([p.sent[what] for p in pieces]) for what in pieces[0].sent}
 
+    one_cost = next((p.cost for p in pieces if p.cost is not None), None)
+
     def replayed(passed: Passed) -> tuple[Sent, ...]:
-        return (Sent(stock.stage.number, (), Term("collectives", sent[passed.what], units.TIME)),)
+        if one_cost is None:
+            return (Sent(stock.stage.number, ()),)
+        whole = Term("collectives", sent[passed.what], units.TIME)
+        return (Sent(stock.stage.number, (replace(one_cost, all=whole),)),)
 
     setting = Setting(
         (stock,), (stock.stage.number,), "both",

@@ -233,17 +233,27 @@ class Bulk:
     refusal: str = ""
 
     def serve(
-        self, prompt: Sequence[int], output: Sequence[int], concurrency: Sequence[int]
+        self,
+        prompt: Sequence[int],
+        output: Sequence[int],
+        concurrency: Sequence[int] | None = None,
+        *,
+        rate: Sequence[float] | None = None,
     ) -> Served:
-        """Times of each load, in the order given: tokens of prompt and output, requests in flight.
-        Without pools there are none."""
+        """Times of each load, in the order given: tokens of prompt and output, and requests in
+        flight or requests a second. Without pools there are none. ValueError where both or neither
+        of the last two are given."""
         from numpy import asarray
 
         from kvdsl.planning.bulk import Loads, Served, served
 
+        if (concurrency is None) == (rate is None):
+            raise ValueError("either `concurrency` or `rate` says what the load is")
         if not self.pools:
             return Served({}, None)
-        loads = Loads(*(asarray(v, dtype=float) for v in (prompt, output, concurrency)))
+        many = asarray(rate if concurrency is None else concurrency, dtype=float)
+        rates = many if concurrency is None else None
+        loads = Loads(asarray(prompt, dtype=float), asarray(output, dtype=float), many, rates)
         return served(self.pools, loads)
 
 

@@ -9,10 +9,13 @@ from dataclasses import replace
 from kvdsl.checks.study import Fact, Study, Suggestion, attention_bytes
 from kvdsl.costs.cache import held_tokens
 from kvdsl.costs.estimate import Estimate
+from kvdsl.costs.fitted import place
+from kvdsl.costs.load import output_of
+from kvdsl.costs.pace import constants
 from kvdsl.diagnostics import Severity
 from kvdsl.placement.degrees import AttentionAxes, Degrees
 from kvdsl.rules import Rule, rule
-from kvdsl.units import NONE, REQUEST_RATE, REQUESTS, TIME, TOKENS, WORK_RATE, Quantity
+from kvdsl.units import NONE, REQUEST_RATE, REQUESTS, TIME, TOKENS, WORK_RATE, Quantity, shown
 
 
 @rule(
@@ -23,8 +26,8 @@ from kvdsl.units import NONE, REQUEST_RATE, REQUESTS, TIME, TOKENS, WORK_RATE, Q
     "{asked} are in flight and {fits} fit: {queued} wait",
     label="the workload asks {asked}",
     notes=("a request of {length} takes {size}; each rank or replica fits {each} whole",),
-    helps=("times are those of the {fits} that run; fewer in flight, more devices or a smaller "
-           "cache format",),
+    helps=("a token takes as long as among the {fits} that run, and {wait}; fewer in flight, more "
+           "devices or a smaller cache format",),
 )  # fmt: skip
 def overload(study: Study) -> Iterator[Fact]:
     """More requests in flight than the cache holds must queue.
@@ -55,6 +58,7 @@ def overload(study: Study) -> Iterator[Fact]:
     if found.load is None or not found.load.queued or not found.fits:
         return
     smallest = min(found.capacities, key=lambda c: c.requests.value)
+    wait = _place_waited(study)
     yield Fact(
         study.subject.place("workload"),
         {
@@ -65,12 +69,31 @@ def overload(study: Study) -> Iterator[Fact]:
             "size": found.values["kv.bytes_per_request"].quantity,
             "holders": study.subject.degrees.holders,
             "each": smallest.requests.quantity,
+            "wait": _place_said(wait),
         },
         (
             ("in flight", found.load.asked.quantity),
             ("fit", found.values["kv.sequences"].quantity),
+            *(() if wait is None else (("wait for a place", wait),)),
         ),
     )
+
+
+def _place_waited(study: Study) -> Quantity | None:
+    """What a first token waits for a place; None of a steady context, or where requests come at a
+    rate, which no queue serves."""
+    found = study.costs
+    if found.load is None or study.subject.workload.concurrency is None:
+        return None
+    output, tpot = output_of(study.subject), found.values["decode.tpot"]
+    wait = place(found.load, output, tpot, constants(study.subject), always=False)
+    return None if wait is None else wait.quantity
+
+
+def _place_said(wait: Quantity | None) -> str:
+    if wait is None:
+        return "the rest queues"
+    return f"a first token waits {shown(wait)} for a place"
 
 
 @rule(
@@ -136,10 +159,10 @@ def prefill_overrun(study: Study) -> Iterator[Fact]:
     silences=("KV202",),
 )
 def rate_overrun(study: Study) -> Iterator[Fact]:
-    """A rate for which the cache has no room at an engine's pace cannot be served.
+    """A rate for which the cache has no room cannot be served.
 
     What it checks
-        Requests in flight by Little's law are at most `kv.sequences`, where times are fitted.
+        Requests in flight by Little's law are at most `kv.sequences`.
 
     Why it matters
         The queue grows for as long as the rate holds; no time to the first token exists.
@@ -164,7 +187,9 @@ def rate_overrun(study: Study) -> Iterator[Fact]:
     found, workload = study.costs, study.subject.workload
     if found.load is None or workload.rate is None or workload.concurrency is not None:
         return
-    if "decode.launches" not in found.values or not found.load.queued or not found.fits:
+    if not found.load.queued or not found.fits:
+        return
+    if found.prefill is not None and found.prefill.saturated:  # KV203
         return
     whole = float(workload.output or 0) * found.number("decode.tpot")
     if "prefill.ttft" in found.values:

@@ -12,13 +12,13 @@ from math import ceil
 from kvdsl import units
 from kvdsl.costs import cache, memory, money, weights
 from kvdsl.costs.decode import Decode, decode
-from kvdsl.costs.fitted import fewest, fitted
-from kvdsl.costs.load import Load, asked_requests, load
+from kvdsl.costs.fitted import fewest, fitted, place
+from kvdsl.costs.load import Load, asked_requests, load, output_of, yielded
 from kvdsl.costs.memory import Capacity, Ledger
 from kvdsl.costs.origins import of_layout
 from kvdsl.costs.pace import constants
 from kvdsl.costs.prefill import Prefill, prefill
-from kvdsl.formulas import Term, formula
+from kvdsl.formulas import Term, formula, total
 from kvdsl.placement.placement import Placement, build
 from kvdsl.placement.subject import Subject
 from kvdsl.spec.workload import Workload
@@ -56,6 +56,7 @@ def estimate(subject: Subject, placement: Placement | None = None) -> Estimate:
     if pace is not None:
         found = fitted(placement, books, pace, values["kv.sequences"])
         values.update(found.values)
+        _arriving(subject, values)
         if found.load is not None:
             values["memory.free"] = _free(placement, books, found.load)
         _money(placement, values)
@@ -70,6 +71,10 @@ def estimate(subject: Subject, placement: Placement | None = None) -> Estimate:
     if subject.pool.role != "prefill":
         carried, step = _decoded(placement, books, values["kv.sequences"], first)
         values.update(step.terms)
+        _arriving(subject, values)
+        if first is not None:
+            first = _placed(first, carried, values["decode.tpot"], subject)
+            values.update({"prefill.ttft": first.ttft} if not first.saturated else {})
         values["memory.free"] = _free(placement, books, carried)
     _money(placement, values)
     return Estimate(subject, placement, books, capacity, carried, step, first, values)
@@ -135,6 +140,7 @@ def _solved(
     rate = float(workload.rate or 0) * float(share if share is not None else 1)
     wait = first.ttft.value if first is not None and not first.saturated else 0.0
     limit = max(1, int(capacity.value))
+    output = float(output_of(placement.subject).value)
 
     def needed(count: int) -> int:
         """Requests in flight by Little's law if so many share a step."""
@@ -143,7 +149,7 @@ def _solved(
         flying = in_flight(
             rate=rate,
             ttft=wait,
-            output=workload.output or 0,
+            output=output,
             tpot=float(step.terms["decode.tpot"].value),
         )
         return ceil(flying)
@@ -152,6 +158,22 @@ def _solved(
     note = "solved from the rate by Little's law"
     arrivals = memory.leaf(workload, "rate", "arrivals", workload.rate or 0, units.REQUEST_RATE)
     return Term("requests in flight", high, units.REQUESTS, inputs=(arrivals,), note=note)
+
+
+def _arriving(subject: Subject, values: dict[str, Term]) -> None:
+    """No more output than arrives."""
+    if "decode.throughput" in values:
+        values["decode.throughput"] = yielded(subject, values["decode.throughput"])
+
+
+def _placed(first: Prefill, carried: Load, tpot: Term, subject: Subject) -> Prefill:
+    """The first token of closed loops of clients waits for a place, where not all fit."""
+    if subject.workload.concurrency is None:
+        return first
+    wait = place(carried, output_of(subject), tpot, None, always=False)
+    if wait is None:
+        return first
+    return replace(first, ttft=total("time to the first token", [first.ttft, wait]))
 
 
 @formula("room - cache of the requests on the busiest rank", units.BYTES)

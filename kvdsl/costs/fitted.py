@@ -7,7 +7,7 @@ requests in flight by Little's law.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
@@ -16,8 +16,8 @@ from kvdsl import units
 from kvdsl.arithmetic import greater, over, rate, real
 from kvdsl.costs.decode import Decode, kinds_read, over_stages
 from kvdsl.costs.draft import Drafting, drafting
-from kvdsl.costs.load import Load, asked_requests, load
-from kvdsl.costs.memory import Ledger, leaf
+from kvdsl.costs.load import Load, arrivals_at, asked_requests, load, output_of, place_wait
+from kvdsl.costs.memory import Ledger
 from kvdsl.costs.origins import fixed
 from kvdsl.costs.pace import Constants, constants
 from kvdsl.costs.passes import RankTime
@@ -35,7 +35,7 @@ from kvdsl.costs.steady import (
     steady,
 )
 from kvdsl.costs.step import RankPace, Setting, StagePace, setting
-from kvdsl.formulas import Term, formula, total
+from kvdsl.formulas import Term, formula, greatest, total
 from kvdsl.placement.placement import Placement
 from kvdsl.placement.subject import Subject
 from kvdsl.spec.engine_pace import Band
@@ -126,29 +126,12 @@ def fitted(
 
 def lengths_of(subject: Subject) -> Lengths:
     new, found = prompt_terms(subject)
-    workload = subject.workload
-    if workload.classes:
-        mean = sum((Fraction(c.share) * (c.output or 0) for c in workload.classes.values()),
-                   start=Fraction(0))  # fmt: skip
-        output = Term("output", mean, units.TOKENS, note="the mean over classes")
-    elif workload.output is None:
-        output = fixed("output", 0, "the workload is a context", units.TOKENS)
-    else:
-        output = leaf(workload, "output", "output", workload.output, units.TOKENS)
-    return Lengths(new, found, output)
+    return Lengths(new, found, output_of(subject))
 
 
 def _rate(subject: Subject) -> Term | None:
     """Arrivals at the pool, where the workload is a rate alone."""
-    workload = subject.workload
-    if workload.rate is None or workload.concurrency is not None:
-        return None
-    share = subject.pool.share
-    arrivals = leaf(workload, "rate", "arrivals", workload.rate, REQUEST_RATE)
-    if share is None or share == 1:
-        return arrivals
-    return Term("arrivals at the pool", Fraction(workload.rate) * share, REQUEST_RATE,
-                inputs=(arrivals,), note="the pool's share")  # fmt: skip
+    return arrivals_at(subject) if subject.workload.concurrency is None else None
 
 
 def _prefill_only(made: Serving, lengths: Lengths, rate: Term | None) -> Fitted:
@@ -179,14 +162,33 @@ def loop_wait(
     return greater(real(clients) * real(one) / real(replicas) - turn, 0.0)
 
 
-def beside(made: Serving, lengths: Lengths, clients: Term, tpot: Term) -> Term:
-    """The time to the first token of a pool that prefills for another: clients in closed loops,
-    each with one request in either pool."""
+def place(
+    carried: Load, output: Term, tpot: Term, pace: Constants | None, *, always: bool = True
+) -> Term | None:
+    """What clients wait for a place in a cache that they overfill; `pace` None: in full, as closed
+    loops that never end do. Without `always` None where all fit."""
+    if not always and (not carried.queued or not positive(output)):
+        return None
+    full = pace.full if pace else fixed("share waited for", 1, "closed loops of clients: all of it")
+    return place_wait.derive(
+        "wait for a place", full=full, asked=carried.asked, served=carried.served, output=output,
+        tpot=tpot,
+    )  # fmt: skip
+
+
+def beside(
+    made: Serving, lengths: Lengths, clients: Term, tpot: Term, places: Sequence[Term]
+) -> Term:
+    """The time to the first token of a pool that prefills for others: clients in closed loops,
+    each with one request in either pool; `places` are the waits for a place there."""
     each = share_of.derive("requests in flight in a replica", whole=clients,
                            parts=made.setting.replicas)  # fmt: skip
     own = prefilled(made.setting, made.constants, lengths)
     met = Arrival(tpot, tpot, each, clients, clients)
-    token = first(made.constants, lengths, own, met)
+    token = first(made.constants, lengths, own, met).ttft
+    if places:
+        place = greatest("wait for a place in the decode pool", places)
+        token = total("time to the first token", [token, place])
     wait = loop_wait.derive(
         "wait for the prefill pool",
         clients=clients,
@@ -194,13 +196,17 @@ def beside(made: Serving, lengths: Lengths, clients: Term, tpot: Term) -> Term:
         replicas=made.setting.replicas,
         output=lengths.output,
         tpot=tpot,
-        ttft=token.ttft,
+        ttft=token,
     )
-    return total("time to the first token", [token.ttft, wait])
+    return total("time to the first token", [token, wait])
 
 
 def handed_on(
-    placement: Placement, books: tuple[Ledger, ...], clients: Term, tpot: Term
+    placement: Placement,
+    books: tuple[Ledger, ...],
+    clients: Term,
+    tpot: Term,
+    places: Sequence[Term],
 ) -> dict[str, Term]:
     """The same for a pool of a plan, with its band; nothing where its times are ideal or requests
     have no output."""
@@ -208,7 +214,7 @@ def handed_on(
     lengths = lengths_of(placement.subject)
     if pace is None or not positive(lengths.output):
         return {}
-    ttft = beside(serving(placement, books, pace), lengths, clients, tpot)
+    ttft = beside(serving(placement, books, pace), lengths, clients, tpot, places)
     return {"prefill.ttft": ttft, **_banded("prefill.ttft", ttft, pace.ttft)}
 
 
@@ -227,8 +233,9 @@ def _asked(
         asked = Term("requests in flight", count, units.REQUESTS)
         carried = load(subject, asked, capacity)
         found = made.at(carried, lengths)
-        token = made.first(found, carried, lengths, rate)
-        wait = float(token.ttft.value)
+        wait = 0.0
+        if subject.pool.role == "both":
+            wait = float(made.first(found, carried, lengths, rate).ttft.value)
         wait = wait if wait != float("inf") else 0.0
         return ceil(arriving * (wait + real(lengths.output.value) * float(found.tpot.value)))
 

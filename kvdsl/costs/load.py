@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kvdsl import units
-from kvdsl.arithmetic import greater, over, raised, smaller
-from kvdsl.costs.origins import of_layout
+from kvdsl.arithmetic import greater, over, raised, rate, real, smaller
+from kvdsl.costs.origins import fixed, leaf, of_layout
 from kvdsl.costs.weights import Exact
 from kvdsl.formulas import Term, formula
 from kvdsl.placement.subject import Subject
-from kvdsl.units import tidy
+from kvdsl.units import REQUEST_RATE, TIME, TOKEN_RATE, tidy
 
 
 @formula("ceil(requests in flight / holders)", units.REQUESTS, "requests spread evenly over ranks")
@@ -52,10 +52,57 @@ class Load:
         return max(0, int(self.asked.value) - int(self.served.value))
 
 
+@formula(
+    "the lesser of requests in flight / time of a token and arrivals x output",
+    TOKEN_RATE,
+    "what has not arrived yields no token: requests in flight are whole ones, rounded up",
+)
+def arriving_throughput(flow: float, arrivals: float, output: float) -> float:
+    return smaller(real(flow), real(arrivals) * real(output))
+
+
+@formula(
+    "full x (asked / served - 1) x output x time of a token", TIME, "waits for a place in the cache"
+)
+def place_wait(full: float, asked: float, served: float, output: float, tpot: float) -> float:
+    over_full = greater(rate(asked, served, 1.0) - 1, 0.0)
+    return real(full) * over_full * real(output) * real(tpot)
+
+
+def arrivals_at(subject: Subject) -> Term | None:
+    """Requests a second that reach the pool; None where the workload has no rate."""
+    workload, share = subject.workload, subject.pool.share
+    if workload.rate is None:
+        return None
+    arrivals = leaf(workload, "rate", "arrivals", workload.rate, REQUEST_RATE)
+    if share is None or share == 1:
+        return arrivals
+    return Term("arrivals at the pool", tidy(Fraction(workload.rate) * share), REQUEST_RATE,
+                inputs=(arrivals,), note="the pool's share")  # fmt: skip
+
+
+def output_of(subject: Subject) -> Term:
+    """Output tokens of a request, the mean over classes; 0 where the workload is a context."""
+    workload = subject.workload
+    if workload.classes:
+        mean = sum((Fraction(c.share) * (c.output or 0) for c in workload.classes.values()),
+                   start=Fraction(0))  # fmt: skip
+        return Term("output", tidy(mean), units.TOKENS, note="the mean over classes")
+    if workload.output is None:
+        return fixed("output", 0, "the workload is a context", units.TOKENS)
+    return leaf(workload, "output", "output", workload.output, units.TOKENS)
+
+
+def yielded(subject: Subject, flow: Term) -> Term:
+    """Output tokens a second: what requests in flight yield, at most what arrives."""
+    arrivals, output = arrivals_at(subject), output_of(subject)
+    if arrivals is None or not output.value:
+        return flow
+    return arriving_throughput.derive("output", flow=flow, arrivals=arrivals, output=output)
+
+
 def asked_requests(subject: Subject) -> Term:
     """Requests in flight that the workload asks of this pool."""
-    from kvdsl.costs.memory import leaf
-
     workload = subject.workload
     if workload.concurrency is None:
         raise ValueError("a rate alone has to be solved first")
@@ -110,8 +157,6 @@ def middle(prompt: Exact, output: Exact) -> Exact:
 
 
 def _context(subject: Subject) -> Term:
-    from kvdsl.costs.memory import leaf
-
     workload = subject.workload
     if workload.classes:
         mean = Fraction(0)

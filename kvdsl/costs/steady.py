@@ -15,7 +15,7 @@ from fractions import Fraction
 from kvdsl import units
 from kvdsl.arithmetic import greater, rate, real, smaller, where
 from kvdsl.costs.draft import Drafting
-from kvdsl.costs.load import Load
+from kvdsl.costs.load import Load, place_wait
 from kvdsl.costs.origins import fixed
 from kvdsl.costs.pace import Constants
 from kvdsl.costs.step import FITTED, Passed, Setting, StagePace, paced
@@ -222,14 +222,6 @@ def crowd_wait(
     ahead = greater(real(in_flight) - 1, 0.0) ** smaller(real(crowd), 1.0)
     shorter = (1024 / real(output)) ** smaller(real(length), 1.0)
     return real(queue) * ahead * shorter * real(one)
-
-
-@formula(
-    "full x (asked / served - 1) x output x time of a token", TIME, "waits for a place in the cache"
-)
-def place_wait(full: float, asked: float, served: float, output: float, tpot: float) -> float:
-    over_full = greater(rate(asked, served, 1.0) - 1, 0.0)
-    return real(full) * over_full * real(output) * real(tpot)
 
 
 @formula("R D^2 / (2 (1 - R D))", TIME, "M/D/1 as Zhong et al., DistServe, arXiv 2401.09670")

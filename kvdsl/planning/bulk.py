@@ -1,24 +1,25 @@
 """Many loads of one deployment in one call: times as arrays.
 
-Comes in: a deployment and arrays of prompts, outputs and requests in flight. Goes out: arrays of
-the times and rates that a plan of each load gives, and what stands against it. Weights, cache and
-groups are placed once; the formulas are those of a plan, evaluated on arrays. Capacity is counted
-once for each pair of lengths.
+Comes in: a deployment and arrays of prompts, outputs and requests in flight, or of requests a
+second. Goes out: arrays of the times and rates that a plan of each load gives, and what stands
+against it. Weights, cache and groups are placed once; the formulas are those of a plan, evaluated
+on arrays. Capacity is counted once for each pair of lengths.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from operator import add
 from typing import Any
 
 from kvdsl import units
-from kvdsl.arithmetic import greater
+from kvdsl.arithmetic import greater, where
 from kvdsl.checks.findings import placed
 from kvdsl.costs import memory
-from kvdsl.costs.fitted import Serving, alone, beside, serving
-from kvdsl.costs.load import Load, load
+from kvdsl.costs.fitted import Serving, alone, beside, place, serving
+from kvdsl.costs.load import Load, arriving_throughput, load
 from kvdsl.costs.memory import Ledger
 from kvdsl.costs.pace import Constants, constants
 from kvdsl.costs.steady import Lengths
@@ -35,11 +36,13 @@ Array = Any
 
 @dataclass(frozen=True, slots=True)
 class Loads:
-    """Loads by position: tokens of prompt and output (means), and requests in flight."""
+    """Loads by position: tokens of prompt and output (means), and requests in flight; or requests a
+    second in `rate`, from which those in flight follow."""
 
     prompt: Array
     output: Array
     concurrency: Array
+    rate: Array | None = None
 
     def __len__(self) -> int:
         return len(self.prompt)
@@ -96,47 +99,121 @@ def served(
     """All loads at once. `pace` tries other constants, by pool: the fit does."""
     from numpy import ones
 
+    found = [_Decoding(pool, _tried(pool, pace), loads) for pool in pools if pool.role != "prefill"]
     values: dict[str, Array] = {}
     fits = ones(len(loads), dtype=bool)
-    for pool in pools:
-        made = pool.serving if pace is None else replace(pool.serving, constants=pace[pool.name])
-        lengths = pool_lengths(pool, loads)
-        if pool.role == "prefill":
-            continue  # after those that decode: its clients wait there too
-        capacity, carried = pool_load(pool, loads)
-        fits &= capacity > 0
-        found = made.at(carried, lengths)
-        values["decode.tpot"] = tpot = _array(found.tpot, loads)
-        band = made.constants.tpot
+    for one in found:
+        fits &= one.capacity > 0
+        for name, value in one.values().items():
+            join = add if name == "decode.throughput" else greater
+            values[name] = join(values[name], value) if name in values else value
+    values.update(_prefilled(pools, loads, values, found, pace))
+    return Served(values, fits)
+
+
+def _tried(pool: Prepared, pace: Mapping[str, Constants] | None) -> Serving:
+    return pool.serving if pace is None else replace(pool.serving, constants=pace[pool.name])
+
+
+class _Decoding:
+    """A pool that decodes, under all loads."""
+
+    def __init__(self, pool: Prepared, made: Serving, loads: Loads) -> None:
+        self.pool, self.made, self.loads = pool, made, loads
+        self.lengths = pool_lengths(pool, loads)
+        self.rate = _rate(pool, loads)
+        self.capacity = _capacity(pool, loads)
+        asked = _asked(pool, loads) if self.rate is None else self._in_flight(self.rate)
+        self.load = self._load(asked)
+        self.found = made.at(self.load, self.lengths)
+
+    def _load(self, asked: Array) -> Load:
+        return _load(self.pool, self.loads, asked, self.capacity)
+
+    def _in_flight(self, rate: Array) -> Array:
+        """Little's law, as a plan solves it."""
+        from numpy import ceil, isfinite, maximum
+
+        arriving = Term("arrivals", rate, units.REQUEST_RATE)
+
+        def needed(count: Array) -> Array:
+            carried = self._load(count)
+            found = self.made.at(carried, self.lengths)
+            time = self.loads.output * _array(found.tpot, self.loads)
+            if self.pool.role == "both":
+                token = self.made.first(found, carried, self.lengths, arriving)
+                wait = _array(token.ttft, self.loads)
+                time = time + where(isfinite(wait), wait, 0.0)
+            return ceil(rate * time)
+
+        return _fewest(maximum(self.capacity, 1), needed)
+
+    def values(self) -> dict[str, Array]:
+        tpot, flow = (_array(t, self.loads) for t in (self.found.tpot, self.found.throughput))
+        if self.rate is not None:
+            flow = arriving_throughput(flow=flow, arrivals=self.rate, output=self.loads.output)
+        values = {"decode.tpot": tpot, "decode.throughput": flow}
+        band = self.made.constants.tpot
         if band is not None:
             values["decode.tpot_low"] = tpot / (1 + float(band.wide))
             values["decode.tpot_high"] = tpot * (1 + float(band.wide))
-        values["decode.throughput"] = _array(found.throughput, loads)
-        if pool.role == "both":
-            token = made.first(found, carried, lengths, None)
-            values["prefill.ttft"] = _array(token.ttft, loads)
-    values.update(_prefilled(pools, loads, values, pace))
-    return Served(values, fits)
+        if self.pool.role == "both":
+            arriving = (
+                None if self.rate is None else Term("arrivals", self.rate, units.REQUEST_RATE)
+            )
+            token = self.made.first(self.found, self.load, self.lengths, arriving)
+            values["prefill.ttft"] = _array(token.ttft, self.loads)
+        return values
+
+    @property
+    def place(self) -> Term:
+        """What clients wait for a place here."""
+        found = place(self.load, self.lengths.output, self.found.tpot, self.made.constants)
+        if found is None:
+            raise ValueError("a wait that is asked for is told")
+        return found
+
+
+def _fewest(limit: Array, needed: Callable[[Array], Array]) -> Array:
+    """`fitted.fewest` for each load."""
+    from numpy import maximum, minimum, ones_like, zeros_like
+
+    low, high = zeros_like(limit), ones_like(limit)
+    while (grows := (high < limit) & (high < needed(high))).any():
+        low, high = where(grows, high, low), where(grows, minimum(high * 2, limit), high)
+    while (apart := high - low > 1).any():
+        middle = maximum((low + high) // 2, 1)
+        enough = middle >= needed(middle)
+        low, high = where(apart & ~enough, middle, low), where(apart & enough, middle, high)
+    return where(high == limit, maximum(high, needed(high)), high)
 
 
 def _prefilled(
     pools: Sequence[Prepared],
     loads: Loads,
     values: Mapping[str, Array],
+    decoding: Sequence[_Decoding],
     pace: Mapping[str, Constants] | None,
 ) -> Mapping[str, Array]:
-    """The first token of a pool that prefills, for clients that decode in another."""
+    """The first token of the slowest pool that prefills, for clients that decode in another."""
+    found: Array = None
     for pool in pools:
         if pool.role != "prefill":
             continue
-        made = pool.serving if pace is None else replace(pool.serving, constants=pace[pool.name])
-        lengths = pool_lengths(pool, loads)
-        if "decode.tpot" not in values:
-            return {"prefill.ttft": _array(alone(made, lengths).ttft, loads)}
-        clients = Term("requests in flight", loads.concurrency, units.REQUESTS)
-        tpot = Term("time of a token", values["decode.tpot"], units.TIME)
-        return {"prefill.ttft": _array(beside(made, lengths, clients, tpot), loads)}
-    return {}
+        made, lengths, rate = _tried(pool, pace), pool_lengths(pool, loads), _rate(pool, loads)
+        if rate is not None:
+            arriving = Term("arrivals", rate, units.REQUEST_RATE)
+            term = alone(made, lengths, arriving).ttft
+        elif "decode.tpot" not in values:
+            term = alone(made, lengths).ttft
+        else:
+            clients = Term("requests in flight", _asked(pool, loads), units.REQUESTS)
+            tpot = Term("time of a token", values["decode.tpot"], units.TIME)
+            places = [one.place for one in decoding if one.pool.role == "decode"]
+            term = beside(made, lengths, clients, tpot, places)
+        ttft = _array(term, loads)
+        found = ttft if found is None else greater(found, ttft)
+    return {} if found is None else {"prefill.ttft": found}
 
 
 def floors(pools: Sequence[Prepared], loads: Loads) -> Array:
@@ -160,12 +237,31 @@ def floors(pools: Sequence[Prepared], loads: Loads) -> Array:
 
 
 def pool_load(pool: Prepared, loads: Loads) -> tuple[Array, Load]:
-    """Requests that fit, and the load."""
+    """Requests that fit, and the load of so many in flight."""
     capacity = _capacity(pool, loads)
-    asked = Term("requests in flight", loads.concurrency, units.REQUESTS)
+    return capacity, _load(pool, loads, _asked(pool, loads), capacity)
+
+
+def _load(pool: Prepared, loads: Loads, asked: Array, capacity: Array) -> Load:
+    many = Term("requests in flight", asked, units.REQUESTS)
     room = Term("requests that fit", capacity, units.REQUESTS)
     context = Term("tokens read of each request", loads.prompt + loads.output / 2, units.TOKENS)
-    return capacity, load(pool.placement.subject, asked, room, context)
+    return load(pool.placement.subject, many, room, context)
+
+
+def _share(pool: Prepared) -> float:
+    return float(pool.placement.subject.pool.share or 1)
+
+
+def _asked(pool: Prepared, loads: Loads) -> Array:
+    """The pool's part of the requests in flight, in whole ones."""
+    from numpy import ceil
+
+    return ceil(loads.concurrency * _share(pool))
+
+
+def _rate(pool: Prepared, loads: Loads) -> Array | None:
+    return None if loads.rate is None else loads.rate * _share(pool)
 
 
 def _array(term: Term, loads: Loads) -> Array:

@@ -6,11 +6,12 @@ of those that prefill, the rest of all; `pools.NAME.VALUE` asks one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kvdsl.costs.estimate import Estimate
-from kvdsl.costs.fitted import handed_on
-from kvdsl.costs.load import asked_requests
+from kvdsl.costs.fitted import handed_on, place
+from kvdsl.costs.load import asked_requests, output_of
+from kvdsl.costs.pace import constants
 from kvdsl.costs.service import Service, service
 from kvdsl.formulas import Term, greatest, least, total
 from kvdsl.spec.deployment import Deployment
@@ -56,17 +57,32 @@ def _own(estimates: Mapping[str, Estimate]) -> dict[str, Term]:
 
 
 def _waited_for(pools: Sequence[Estimate], found: Mapping[str, Term]) -> dict[str, Term]:
-    """The first token of pools that prefill at an engine's pace, for clients that decode in
-    another: a concurrency is of both together."""
+    """The first token of pools that prefill for clients that decode in another: a concurrency is
+    of both together, and who finds no place there waits."""
+    places = list(_places(pools))
     waited = []
     for pool in pools:
         said = pool.subject.workload.concurrency
         if pool.subject.pool.role != "prefill" or said is None or "decode.tpot" not in found:
             continue
-        clients = asked_requests(pool.subject)
-        waited.append(handed_on(pool.placement, pool.ledgers, clients, found["decode.tpot"]))
+        clients, tpot = asked_requests(pool.subject), found["decode.tpot"]
+        handed = handed_on(pool.placement, pool.ledgers, clients, tpot, places)
+        if not handed and places and "prefill.ttft" in pool.values:
+            ttft = [pool.values["prefill.ttft"], greatest("wait for a place", places)]
+            handed = {"prefill.ttft": total("time to the first token", ttft)}
+        waited.append(handed)
     slowest = max((w for w in waited if w), key=lambda w: w["prefill.ttft"].value, default=None)
     return slowest or {}
+
+
+def _places(pools: Sequence[Estimate]) -> Iterator[Term]:
+    """What clients wait for a place in each pool that decodes for others and cannot hold them."""
+    for pool in pools:
+        if pool.subject.pool.role == "decode" and pool.load is not None:
+            output, tpot = output_of(pool.subject), pool.values["decode.tpot"]
+            wait = place(pool.load, output, tpot, constants(pool.subject), always=False)
+            if wait is not None:
+                yield wait
 
 
 def _asked(name: str, pools: Sequence[Estimate]) -> list[Estimate]:

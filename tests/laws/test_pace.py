@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kvdsl
-from kvdsl.costs.estimate import estimate
+from kvdsl.costs.estimate import Estimate, estimate
 from kvdsl.formulas import Term
 from kvdsl.planning.bulk import Loads, floors
 from kvdsl.planning.subjects import subject
@@ -70,11 +70,15 @@ def terms(**changes: object) -> dict[str, Term]:
 
 
 def terms_of(text: str) -> dict[str, Term]:
+    return estimated(text).values
+
+
+def estimated(text: str) -> Estimate:
     deployment, found = Resolver(load_text(text, catalog=CATALOG)).deployment("run")
     assert deployment is not None, [d.headline for d in found]
     made, _ = subject(deployment, deployment.pools[""])
     assert made is not None
-    return estimate(made).values
+    return estimate(made)
 
 
 def values(**changes: object) -> dict[str, float]:
@@ -102,6 +106,109 @@ def test_a_plan_and_many_loads_at_once_agree(
                       concurrency=concurrency)  # fmt: skip
         for name in (*TIMES, "decode.throughput", "decode.tpot_low", "decode.tpot_high"):
             assert served[name][number] == pytest.approx(plan[name], rel=1e-9)
+
+
+POOLS = """kvspec 1
+deployment run {{
+  model = models.llama_3_1_70b
+  weights = formats.fp8
+  kv = formats.fp8
+  engine extends engines.vllm {{ version = "0.14" }}
+  budget {{ reserve = 3 GB }}
+  pool before {{ role = prefill; on = 1 x nodes.hgx_h100; layout {{ tp = 4; replicas = 2 }} }}
+  {decode}
+  workload {{ prompt = {prompt} tok; output = {output} tok; {load} }}
+}}
+"""
+ONE = "pool after { role = decode; on = 1 x nodes.hgx_h100; layout { tp = 8 } }"
+TWO = (
+    "pool after { role = decode; share = 70 %; on = 1 x nodes.hgx_h100; layout { tp = 4; "
+    "replicas = 2 } }\n  pool rest { role = decode; share = 30 %; on = 1 x nodes.hgx_h200; "
+    "layout { tp = 8 } }"
+)
+ALONE = "pool after { on = 1 x nodes.hgx_h100; layout { tp = 8 } }"
+NAMES = (*TIMES, "decode.throughput", "decode.tpot_low", "decode.tpot_high")
+
+
+def planned(text: str) -> dict[str, float]:
+    found = kvdsl.compile(text)
+    plan = found.plan("run")
+    return {name: float(plan.value(name).value) for name in NAMES}
+
+
+@pytest.mark.parametrize("decode", [ONE, TWO])
+@pytest.mark.parametrize(
+    ("prompt", "output", "kind", "many"),
+    [(8000, 1000, "concurrency", 900), (8000, 100, "concurrency", 64),
+     (2000, 500, "rate", 1.5), (1000, 1000, "rate", 0.25)],
+)  # fmt: skip
+def test_a_plan_of_pools_and_many_loads_at_once_agree(
+    decode: str, prompt: int, output: int, kind: str, many: float
+) -> None:
+    unit = "req" if kind == "concurrency" else "req/s"
+    text = POOLS.format(decode=decode, prompt=prompt, output=output, load=f"{kind} = {many} {unit}")
+    one = kvdsl.bulk(text)[0]
+    if kind == "rate":
+        served = one.serve([prompt], [output], rate=[many]).values
+    else:
+        served = one.serve([prompt], [output], [int(many)]).values
+    plan = planned(text)
+    for name in NAMES:
+        assert served[name][0] == pytest.approx(plan[name], rel=1e-9), name
+
+
+rates = st.lists(
+    st.tuples(st.integers(64, 9_000), st.integers(2, 2_000), st.floats(0.01, 6)),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(max_examples=6, deadline=None)
+@given(found=rates)
+def test_a_rate_yields_what_arrives_in_a_plan_and_in_bulk(
+    found: list[tuple[int, int, float]],
+) -> None:
+    served = kvdsl.bulk(spec())[0].serve(*zip(*[f[:2] for f in found], strict=True),
+                                         rate=[round(f[2], 2) for f in found]).values  # fmt: skip
+    for number, (prompt, output, many) in enumerate(found):
+        load = f"rate = {round(many, 2)} req/s"
+        plan = {
+            name: float(term.value)
+            for name, term in terms_of(
+                spec(prompt=prompt, output=output).replace("concurrency = 32 req", load)
+            ).items()
+        }
+        for name in ("decode.tpot", "decode.throughput"):
+            assert served[name][number] == pytest.approx(plan[name], rel=1e-9)
+        if "prefill.ttft" in plan:
+            assert served["prefill.ttft"][number] == pytest.approx(plan["prefill.ttft"], rel=1e-9)
+        assert plan["decode.throughput"] <= round(many, 2) * output * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("time", ["fitted", "ideal"])
+def test_output_is_what_arrives_and_costs_what_it_yields(time: str) -> None:
+    text = spec().replace("concurrency = 32 req", "rate = 0.5 req/s")
+    found = terms_of(text.replace("deployment run {", f"deployment run {{\n  time = {time}"))
+    assert found["decode.throughput"].value == pytest.approx(0.5 * 512)
+
+
+@pytest.mark.parametrize("time", ["fitted", "ideal"])
+@pytest.mark.parametrize("decode", [ONE, TWO, ALONE])
+def test_a_first_token_waits_for_a_place_in_a_full_cache(time: str, decode: str) -> None:
+    def first(count: int) -> float:
+        text = POOLS.format(
+            decode=decode, prompt=8000, output=1000, load=f"concurrency = {count} req"
+        )
+        if decode is ALONE:
+            text = "\n".join(line for line in text.splitlines() if "pool before" not in line)
+        text = text.replace("deployment run {", f"deployment run {{\n  time = {time}")
+        return float(kvdsl.compile(text).plan("run").value("prefill.ttft").value)
+
+    few, more, most = first(400), first(2000), first(4000)
+    assert few < more < most
+    # Of closed loops each further client waits one more turn of its place.
+    assert most - more == pytest.approx(2 * (more - first(1000)), rel=0.2)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -177,7 +284,8 @@ def test_drafted_tokens_pay_while_few_requests_are_in_flight() -> None:
 
 def test_a_rate_is_served_by_the_fewest_requests_that_keep_up() -> None:
     text = spec().replace("concurrency = 32 req", "rate = 4 req/s")
-    found = terms_of(text)
-    request = float(found["prefill.ttft"].value) + 512 * float(found["decode.tpot"].value)
-    flying = float(found["decode.throughput"].value) * float(found["decode.tpot"].value)
+    found = estimated(text)
+    request = found.number("prefill.ttft") + 512 * found.number("decode.tpot")
+    assert found.load is not None
+    flying = int(found.load.served.value)
     assert flying >= 4 * request > (flying - 1) * 0.98
