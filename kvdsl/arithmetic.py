@@ -12,24 +12,31 @@ from typing import Any
 
 from kvdsl.units import tidy
 
-_PLAIN = (int, Fraction, float)
+_PLAIN = (float, int, Fraction)
+"""Floats first: whether something is a Fraction is asked of an abstract class, which is slow."""
+
+
+def _exact(value: Any) -> bool:
+    return type(value) is not float and isinstance(value, (int, Fraction))
 
 
 def real(value: Any) -> Any:
     """A float of a plain number: times and rates are floats."""
+    if type(value) is float:
+        return value
     return float(value) if isinstance(value, _PLAIN) else value
 
 
 def over(a: Any, b: Any) -> Any:
     """a / b: exact if both are."""
-    if isinstance(a, int | Fraction) and isinstance(b, int | Fraction):
+    if _exact(a) and _exact(b):
         return tidy(Fraction(a) / Fraction(b))
     return _rounded(a) / _rounded(b)
 
 
 def times(*factors: Any) -> Any:
     """The product, exact if all factors are, whole if it is."""
-    if all(isinstance(factor, int | Fraction) for factor in factors):
+    if all(map(_exact, factors)):
         found: Any = 1
         for factor in factors:
             found = found * factor
@@ -42,7 +49,7 @@ def times(*factors: Any) -> Any:
 
 def _rounded(value: Any) -> Any:
     """A float of a Fraction: an array refuses one, and would become one of objects."""
-    return float(value) if isinstance(value, Fraction) else value
+    return float(value) if type(value) is not float and isinstance(value, Fraction) else value
 
 
 def floored(a: Any, b: Any) -> Any:

@@ -95,6 +95,8 @@ class Formula:
 
 
 def _tidy(value: Any) -> Value:
+    if type(value) is float:
+        return value
     return tidy(value) if isinstance(value, int | Fraction) else value
 
 

@@ -27,6 +27,7 @@ from kvdsl.render.sarif import sarif_form
 from kvdsl.units import counted
 
 if TYPE_CHECKING:
+    from kvdsl.pipeline import Checked
     from kvdsl.spec.deployment import Policy
 
 FORMS = ("full", "concise", "json", "github", "gitlab", "sarif", "junit")
@@ -90,7 +91,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     held_to, read = _policies(policies)
     found = checked(console, paths, Rulebook(held_to, today))
     report = united((*(each.report for each in found), read))
-    inputs = tuple(dict.fromkeys(each for one in found for each in one.inputs))
+    inputs = _inputs(found)
     said = []
     for output in asked:
         paint = console.data_paint if output.path is None else PLAIN
@@ -108,6 +109,15 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         texts = {source.name: source.text for each in found for source in each.read}
         keep(console.arguments, texts, ("".join(said), last + "\n"), code)
     return code
+
+
+def _inputs(found: Sequence[Checked]) -> tuple[Input, ...]:
+    """Everything that was read, the catalog's by name at the end: which of its files a worker had
+    read before another is chance."""
+    every = dict.fromkeys(each for one in found for each in one.inputs)
+    own = [each for each in every if not each.file.startswith("catalog/")]
+    of_catalog = sorted((e for e in every if e.file.startswith("catalog/")), key=lambda e: e.file)
+    return (*own, *of_catalog)
 
 
 def _changed(paths: Sequence[str], against: str) -> tuple[str, ...]:

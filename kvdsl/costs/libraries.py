@@ -41,6 +41,8 @@ class Price:
 
 def refusal(algorithm: Algorithm, route: Route, message: Message) -> str | None:
     """Why an algorithm does not run here, whatever the size; None if it does."""
+    if message.kind not in algorithm.does:  # most of them, most of the time
+        return f"does no {message.kind.replace('_', '-')}"
     return next((why for holds, why in _grounds(algorithm, route, message) if holds), None)
 
 
@@ -48,8 +50,7 @@ def _grounds(algorithm: Algorithm, route: Route, message: Message) -> Iterator[t
     """Grounds to refuse, each with whether it holds."""
     ranks, generation = algorithm.ranks, route.device.generation
     blind = route.hop is None and algorithm.unknown_step is None and algorithm.network_step is None
-    kind, backend = message.kind, message.backend
-    yield kind not in algorithm.does, f"does no {kind.replace('_', '-')}"
+    backend = message.backend
     yield backend not in (None, algorithm.backend), f"is not the backend {backend}"
     yield ranks is not None and route.ranks not in ranks, f"does not take {route.ranks} ranks"
     yield route.ranks < algorithm.least_ranks, f"takes {algorithm.least_ranks} ranks or more"

@@ -57,6 +57,8 @@ class Catalog:
         self.root = root or catalog_root()
         self.figures: Figures = figures or {}
         self._files: dict[tuple[str, str], Loaded] = {}
+        self.kept: dict[type, object] = {}
+        """What later stages know of these files, by the type that they keep it in."""
 
     def names(self, plural: str) -> tuple[str, ...]:
         """Names under a plural, sorted; none for a word that is no plural."""

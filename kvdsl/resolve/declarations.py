@@ -116,8 +116,25 @@ BUILDERS: Mapping[str, Builder] = MappingProxyType(
 
 
 @dataclass(slots=True)
+class Sound:
+    """What is known of the catalog's entries, whoever asks: they use no names but the catalog's.
+    Only answers without faults are here. One may have come of how deep the asker stood."""
+
+    files: dict[tuple[Loaded, str], FileNames] = field(default_factory=dict)
+    raws: dict[Declared, Raw] = field(default_factory=dict)
+    specs: dict[Declared, Declaration] = field(default_factory=dict)
+
+
+def _sound(catalog: Catalog) -> Sound:
+    found = catalog.kept.setdefault(Sound, Sound())
+    assert isinstance(found, Sound)
+    return found
+
+
+@dataclass(slots=True)
 class Declarations:
-    """All that a project declares, resolved when asked."""
+    """All that a project declares, resolved when asked. Of the catalog it asks what other projects
+    with the same one have found."""
 
     catalog: Catalog
     found: list[Diagnostic] = field(default_factory=list)
@@ -166,7 +183,10 @@ class Declarations:
     def names(self, file: Loaded, plural: str = "") -> FileNames:
         key = (file, plural)
         if key not in self._files:
-            self._files[key] = names_of(file, plural)
+            known = _sound(self.catalog).files if plural else self._files
+            if key not in known:
+                known[key] = names_of(file, plural)
+            self._files[key] = known[key]
         return self._files[key]
 
     @property
@@ -207,6 +227,9 @@ class Declarations:
     # --- declarations --------------------------------------------------------------------------
 
     def raw(self, declared: Declared, at: Span) -> Raw | None:
+        known = _sound(self.catalog).raws
+        if declared in known:
+            return known[declared]
         if declared not in self._raws:
             if declared.node is None:
                 return None
@@ -217,9 +240,12 @@ class Declarations:
             if not self.deeper(EXTENDS, at):
                 return None
             self._open.append(key)
-            self._raws[declared] = self.collected(lambda: self._inherited(declared))
+            answer = self.collected(lambda: self._inherited(declared))
             self._open.pop()
             self.shallower(EXTENDS)
+            self._raws[declared] = answer
+            if declared.catalog and answer.result is not None and not answer.found:
+                known[declared] = answer.result
         return self._told(self._raws[declared])
 
     def _told_circle(self, declared: Declared, at: Span) -> None:
@@ -280,6 +306,9 @@ class Declarations:
 
     def resolved(self, declared: Declared, at: Span) -> Declaration | None:
         """The spec of a declaration, abstract or not."""
+        known = _sound(self.catalog).specs
+        if declared in known:
+            return known[declared]
         if declared not in self._specs:
             if self._circular(declared, at) or not self.deeper(DECLARATION, at):
                 return None
@@ -290,6 +319,8 @@ class Declarations:
             self._specs[declared] = answer  # known already to a parent in a circle
             found = self.of_parent(declared, answer.found)
             self._specs[declared] = Answer(answer.result, found)
+            if declared.catalog and answer.result is not None and not found:
+                known[declared] = answer.result
         return self._told(self._specs[declared])
 
     def of_parent(
