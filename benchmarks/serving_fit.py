@@ -125,7 +125,10 @@ def _piece(pool: Prepared, rows: tuple[Row, ...]) -> _Piece:
         (w.kind, w.emulated, tuple((p.row, p.peak is None) for p in w.products))
         for w in stock.weights
     )
-    reads = tuple((r.state, r.every, r.limit is None) for r in stock.reads)
+    reads = tuple(
+        (r.state, r.every, r.limit is None, r.peak is None, r.prompt_peak is None)
+        for r in stock.reads
+    )
     engine = pool.placement.subject.engine
     family = engine.family if engine is not None else ""
     form = (family, old, kinds, reads)
@@ -167,13 +170,15 @@ def _stacked(pieces: list[_Piece]) -> Stack:
             over([f.reads[i].decode_work for f in firsts]),
             over([f.reads[i].prefill_work for f in firsts]),
             optional([f.reads[i].limit for f in firsts]), r.every, r.state,
+            optional([f.reads[i].peak for f in firsts]),
+            optional([f.reads[i].prompt_peak for f in firsts]),
         )
         for i, r in enumerate(firsts[0].reads)
     )  # fmt: skip
     words = ("layers", "sparse", "unfused", "latent", "mixers", "indexers")
     counted = {name: over([getattr(f, name) for f in firsts]) for name in words}
     stock = Inventory(firsts[0].stage, firsts[0].book, over([f.bandwidth for f in firsts]),
-                      optional([f.peak for f in firsts]), weights, reads, **counted)  # fmt: skip
+                      weights, reads, **counted)  # fmt: skip
     sent = {what: np.concatenate([p.sent[what] for p in pieces]) for what in pieces[0].sent}
 
     one_cost = next((p.cost for p in pieces if p.cost is not None), None)

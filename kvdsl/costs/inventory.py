@@ -19,6 +19,7 @@ from kvdsl.costs.origins import of_layout, of_model
 from kvdsl.costs.passes import peak_of, tokens_met
 from kvdsl.costs.weights import format_of
 from kvdsl.formulas import Term, total
+from kvdsl.placement.cache import CachePart
 from kvdsl.placement.placement import Placement, Stage
 from kvdsl.placement.shares import CacheShard
 from kvdsl.placement.subject import Subject
@@ -81,6 +82,9 @@ class CacheRead:
     limit: Term | None
     every: int
     state: bool
+    peak: Term | None = None
+    prompt_peak: Term | None = None
+    """Of the arithmetic in which a cached key is scored, in decode and in prefill."""
     keep: Fraction = Fraction(1)
     """Of the tokens, those that are not evicted; a prompt is scored whole."""
 
@@ -99,7 +103,6 @@ class Inventory:
     stage: Stage
     book: Ledger
     bandwidth: Term
-    peak: Term | None
     weights: tuple[Weights, ...]
     reads: tuple[CacheRead, ...]
     layers: Term
@@ -139,9 +142,8 @@ def inventory(placement: Placement, stage: Stage, book: Ledger) -> Inventory:
         book,
         leaf(device, "bandwidth", f"memory bandwidth of {device.title}", device.bandwidth,
              units.BYTE_RATE),
-        peak_of(device, subject.activations),
         weights,
-        tuple(_reads(subject, stage)),
+        tuple(_reads(subject, stage, device)),
         of_layout(subject, "layers in the stage", stage.layers),
         sparse,
         _unfused(sparse, weights),
@@ -260,16 +262,16 @@ def narrower(form: Format, row: str) -> bool:
 # --- cache ---------------------------------------------------------------------------------------
 
 
-def _reads(subject: Subject, stage: Stage) -> Iterator[CacheRead]:
+def _reads(subject: Subject, stage: Stage, device: Device) -> Iterator[CacheRead]:
     """One for each part, however many runs of layers it has."""
     runs: dict[tuple[str, Fraction], list[CacheShard]] = {}
     for share in stage.cache:
         runs.setdefault((share.part.name, cache.rank_record(share)), []).append(share)
     for shares in runs.values():
-        yield _read(subject, shares)
+        yield _read(subject, shares, device)
 
 
-def _read(subject: Subject, shares: list[CacheShard]) -> CacheRead:
+def _read(subject: Subject, shares: list[CacheShard], device: Device) -> CacheRead:
     model, part = subject.model, shares[0].part
     layers = sum(share.layers for share in shares)
     size = Term(
@@ -289,7 +291,20 @@ def _read(subject: Subject, shares: list[CacheShard]) -> CacheRead:
     elif isinstance(spec, Gqa | Mla) and spec.indexer is not None:
         top = _top(subject)
         limit = of_model(model, "entries selected", top, units.TOKENS) if top else None
-    return CacheRead(part.name, size, decode, prefill, limit, part.every, part.state, part.keep)
+    scored = _scored(subject, part, device)
+    prompt = scored if part.form == "indexer" else peak_of(device, subject.activations)
+    return CacheRead(part.name, size, decode, prefill, limit, part.every, part.state,
+                     scored, prompt, part.keep)  # fmt: skip
+
+
+def _scored(subject: Subject, part: CachePart, device: Device) -> Term | None:
+    """The peak at which a cached part is scored: kernels multiply an fp8 cache in fp8 where the
+    device does; other narrow formats are widened first. A prompt's own keys are not yet narrowed,
+    an index's are."""
+    forms = [component.format for component in part.components]
+    if forms and all(f.arithmetic == "fp8" for f in forms) and "fp8" in device.compute:
+        return peak_of(device, forms[0])
+    return peak_of(device, subject.activations)
 
 
 def _top(subject: Subject) -> int:

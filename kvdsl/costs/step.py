@@ -300,20 +300,23 @@ _ENDLESS = fixed("limit", float("inf"), "all of it is read", TOKENS)
 
 
 def _cache(stock: Inventory, constants: Constants, passed: Passed) -> tuple[Term, Term]:
-    reads, works = [], []
+    reads, times = [], []
     for part in stock.reads:
         reads.append(_bytes(part, passed))
         each = part.prefill_work if passed.prefill else part.decode_work
-        if not isinstance(each.value, int) or each.value:
-            works.append(
-                pair_work.derive(
-                    f"scores of {part.label}",
-                    queries=passed.tokens,
-                    each=each,
-                    keys=passed.keys,
-                    every=_entry(part.every if passed.prefill else part.entry),
-                    limit=part.limit or _ENDLESS,
-                )
+        peak = part.prompt_peak if passed.prefill else part.peak
+        if peak is not None and (not isinstance(each.value, int) or each.value):
+            work = pair_work.derive(
+                f"scores of {part.label}",
+                queries=passed.tokens,
+                each=each,
+                keys=passed.keys,
+                every=_entry(part.every if passed.prefill else part.entry),
+                limit=part.limit or _ENDLESS,
+            )
+            label = f"scores of {part.label} and their use"
+            times.append(
+                product_time.derive(label, work=work, peak=peak, reached=constants.attention)
             )
     none = fixed("cache", 0.0, "the stage has no cache", BYTES)
     read = read_time.derive(
@@ -322,15 +325,9 @@ def _cache(stock: Inventory, constants: Constants, passed: Passed) -> tuple[Term
         bandwidth=stock.bandwidth,
         reached=constants.cache,
     )
-    if not works or stock.peak is None:
+    if not times:
         return read, fixed("attention computed", 0.0, "nothing is scored, or no peak known", TIME)
-    attention = product_time.derive(
-        "attention computed",
-        work=total("scores and their use", works),
-        peak=stock.peak,
-        reached=constants.attention,
-    )
-    return read, attention
+    return read, total("attention computed", times)
 
 
 def _entry(tokens: int | Fraction) -> Term:
