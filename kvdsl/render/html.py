@@ -6,6 +6,7 @@ inside. Not its job: what a deployment's sections tell (chapters), or pages (pdf
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -173,5 +174,14 @@ def _ticked(text: str) -> tuple[tuple[str, bool], ...]:
     """A sentence in runs of (text, whether it stood between backticks and is code)."""
     runs = text.split("`")
     if len(runs) % 2 == 0:  # an odd tick is a tick
-        return ((text, False),)
-    return tuple((run, index % 2 == 1) for index, run in enumerate(runs) if run)
+        return ((_percents(text), False),)
+    return tuple(
+        (run if index % 2 else _percents(run), index % 2 == 1)
+        for index, run in enumerate(runs)
+        if run
+    )
+
+
+def _percents(text: str) -> str:
+    """No line ends between a number and its percent sign."""
+    return re.sub(r"(?<=\d) (?=%)", "\N{NO-BREAK SPACE}", text)
