@@ -171,7 +171,8 @@ def _over_context(found: Estimate) -> Chart:
     return Chart(
         "time_over_context",
         "Time of a token and to the first token, by context",
-        "Milliseconds against tokens of context, from 1,024 to 1,048,576.",
+        "Milliseconds against tokens of context, from 1,024 to 1,048,576; where fewer requests fit "
+        "than are asked, those that fit run.",
         "tokens of context",
         "tok",
         "time",
