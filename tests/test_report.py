@@ -199,7 +199,7 @@ def test_an_alternative_shows_what_it_gains_and_what_would_flip_it() -> None:
 
 
 def test_the_best_of_each_row_is_marked_and_ties_all_are() -> None:
-    rows = re.findall(r"<tr><th scope=\"row\">copies <.*?</tr>", report(), re.DOTALL)
+    rows = re.findall(r"<tr><th scope=\"row\"><a[^>]*>copies<.*?</tr>", report(), re.DOTALL)
     assert len(rows) == 1
     assert rows[0].count("best</span>") == 2
 
@@ -322,3 +322,9 @@ def test_long_words_about_a_deployment_do_not_stand_before_its_verdict() -> None
     text = report_html([replace(PLAN, doc="A long sentence of it. " * 30)], "0.1.0")
     assert text.count('<details class="doc">') == 1
     assert Page(text).wrong == []
+
+
+def test_a_condition_leads_to_the_derivation_of_what_it_names() -> None:
+    text = report()
+    assert re.search(r'<code>require <a class="chain-link" href="#value-kv-tokens"', text)
+    assert "layout.tp" not in re.sub(r"<pre.*?</pre>", "", text).partition('id="spec"')[0]
