@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
+import pytest
+
 from kvdsl.pipeline import compile_text
 from kvdsl.plan import Answer, Plan
+from kvdsl.planning.charts import MOST_POINTS, in_flight
 
 SPEC = """\
 kvspec 1
@@ -94,3 +97,12 @@ def test_another_layout_is_better_only_where_it_gains_and_says_what_it_costs() -
     beside = answer("be better", plan(more="compare tp16"))
     assert beside.lines[0].startswith("Nothing outright; tp16 (tp = 16): time to the first token ")
     assert "; but KV tokens 1,402,348 tok → 701,174 tok" in beside.lines[0]
+
+
+@pytest.mark.parametrize(("fits", "asked"), [(175, 128), (15_360, 8_192), (5, 300), (0, 0)])
+def test_a_chart_over_requests_has_the_workload_and_few_points(fits: int, asked: int) -> None:
+    counts = in_flight(fits, asked)
+    assert counts[0] == 1
+    assert len(counts) <= MOST_POINTS + 1
+    assert asked == 0 or asked in counts
+    assert max(counts) >= min(max(fits, asked), 10**9)

@@ -38,7 +38,7 @@ def _fitted_over_load(found: Estimate) -> Iterator[Chart]:
     gpus = found.number("gpus")
     asked = float(found.load.asked.value) if found.load else 0.0
     most = float(found.values["kv.sequences"].value)
-    counts = _counts(most, asked)
+    counts = in_flight(most, asked)
     marks = ((asked, "the workload"), (most, "full"))
     if "prefill.ttft" in found.values:
         line = _points(counts, lambda count: _step(found, "prefill.ttft", concurrency=count))
@@ -60,13 +60,14 @@ def _fitted_over_load(found: Estimate) -> Iterator[Chart]:
     )  # fmt: skip
 
 
-def _counts(most: float, asked: float) -> tuple[int, ...]:
+def in_flight(most: float, asked: float) -> tuple[int, ...]:
     """Requests in flight from one to past what fits and what is asked: powers of two, every
     second where those are too many, and what is asked itself."""
     last = max(most, asked) * 2
     powers = [2**n for n in range(64) if 2**n <= last]
-    counts = powers[:: -(-len(powers) // MOST_POINTS) or 1]
-    return tuple(sorted({*counts, int(asked)} - {0})) or (1,)
+    every = -(-len(powers) // (MOST_POINTS - 1)) or 1
+    counts = powers[::-every]  # from the last, which is past all
+    return tuple(sorted({1, *counts, int(asked)} - {0}))
 
 
 def _with(found: Estimate, **changes: int) -> Placement:
@@ -129,7 +130,7 @@ def _capacity(found: Estimate, compared: Mapping[str, Estimate]) -> Chart:
 def _over_load(found: Estimate) -> Chart:
     asked = float(found.load.asked.value) if found.load else 0.0
     most = float(found.values["kv.sequences"].value)
-    counts = _counts(most, asked)
+    counts = in_flight(most, asked)
 
     def tpot(count: int) -> float:
         return _step(found, "decode.tpot", concurrency=count)
@@ -170,7 +171,8 @@ def _over_context(found: Estimate) -> Chart:
     return Chart(
         "time_over_context",
         "Time of a token and to the first token, by context",
-        "Milliseconds against tokens of context, from 1,024 to 1,048,576.",
+        "Milliseconds against tokens of context, from 1,024 to 1,048,576; where fewer requests fit "
+        "than are asked, those that fit run.",
         "tokens of context",
         "tok",
         "time",

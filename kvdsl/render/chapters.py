@@ -6,6 +6,7 @@ computes no figure. Not its job: the page around it (html).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -191,6 +192,11 @@ class Chapter:
         """The id of a value's chain; empty where the plan has none."""
         told = value in self.plan.values and value.split(".", maxsplit=1)[0] not in _WRITTEN
         return f"{self.prefix}value-{slug(value)}" if told else ""
+
+    def worded(self, condition: str) -> tuple[tuple[str, str], ...]:
+        """A condition in runs of (text, name of the value that it is, or nothing)."""
+        runs = re.split(r"([a-z_]\w*(?:\.\w+)+|\bgpus\b|\bpower\b)", condition)
+        return tuple((run, run if self.derivation_id(run) else "") for run in runs if run)
 
     def value_names(self, *rooms: str) -> tuple[str, ...]:
         """The values of a section: without parts of others, zeros, and those that only repeat."""
