@@ -62,6 +62,9 @@ EXAMPLES = {
 
 B = TypeVar("B", bound=Block)
 
+MOST_EXAMPLES = 3
+"""Lines that are shown of what is missing."""
+
 FRAME_KEYS = ("source", "abstract")
 """What every declaration may say of itself."""
 
@@ -109,7 +112,8 @@ def gathered(
     if missing and not context.lenient:
         parts.sound = False
         names = listed(attribute.name for attribute in missing)
-        context.tell(MissingAttribute(raw.at, owner, names, _example(missing[0])))
+        examples = [text for each in missing[:MOST_EXAMPLES] if (text := _example(each))]
+        context.tell(MissingAttribute(raw.at, owner, names, " and ".join(examples) or None))
     return parts
 
 

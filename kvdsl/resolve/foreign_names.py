@@ -73,7 +73,7 @@ _CALLED: Mapping[str, str] = {
     "bandwidth": "memory_bandwidth mem_bandwidth hbm_bandwidth bw",
     "compute": "flops tflops peak_flops",
     "power": "tdp watts",
-    "scale_up": "nvlink nvswitch intra_node",
+    "scale_up": "nvlink nvswitch intra_node pcie",
     "fabric": "network interconnect inter_node",
 }  # fmt: skip
 
