@@ -113,8 +113,12 @@ def gathered(
         parts.sound = False
         names = listed(attribute.name for attribute in missing)
         examples = [text for each in missing[:MOST_EXAMPLES] if (text := _example(each))]
-        context.tell(MissingAttribute(raw.at, owner, names, " and ".join(examples) or None))
+        context.tell(MissingAttribute(raw.at, owner, names, _and(examples)))
     return parts
+
+
+def _and(texts: list[str]) -> str | None:
+    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts) or None
 
 
 def _check_clauses(context: Context, model: type[Block], raw: Raw) -> None:

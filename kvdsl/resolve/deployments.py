@@ -382,6 +382,10 @@ def build_fleet(context: Context, raw: Raw, owner: str) -> Fleet | None:
             context.tell(ListedTwice(span, deployment.name, "`deployments`"))
             parts.sound = False
         names.append(deployment.name)
+    if deployments == ():
+        entry, way = raw.entries["deployments"], "write `deployments = [prod]`"
+        context.tell(WrongType(entry.span, "`deployments`", "deployments", "an empty list", way))
+        parts.sound = False
     subject = Subject(None, None, names if parts.sound else None)
     if parts.sound:
         requirements = _requirements(context, raw, subject)
