@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from kvdsl.importers.config import Refused, Section
 from kvdsl.importers.declaration import Length, Piece, Value, Values
-from kvdsl.importers.families import Family
+from kvdsl.importers.family import Family
 from kvdsl.units import counted
 
 

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from kvdsl.importers import attention
 from kvdsl.importers.config import Refused, Section
 from kvdsl.importers.declaration import LayerPieces
-from kvdsl.importers.families import Family
+from kvdsl.importers.family import Family
 from kvdsl.importers.stacks import compressed_layer, lettered, letters_of
 
 COUNTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")

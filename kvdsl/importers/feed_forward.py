@@ -11,7 +11,7 @@ from types import MappingProxyType
 from kvdsl.importers.attention import beside
 from kvdsl.importers.config import Refused, Section
 from kvdsl.importers.declaration import Piece, Value
-from kvdsl.importers.families import Family
+from kvdsl.importers.family import Family
 
 EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts", "moe_num_experts")
 ACTIVE = (

@@ -17,7 +17,8 @@ from kvdsl.importers.class_names import ARCHITECTURES, NO_FORM, TIED_ABOVE
 from kvdsl.importers.config import Record, Refused, Section, parsed
 from kvdsl.importers.declaration import Declaration, LayerPieces, Length, Value, text_of
 from kvdsl.importers.drafts import drafts_of
-from kvdsl.importers.families import FAMILIES, UNKNOWN, Family
+from kvdsl.importers.families import FAMILIES, UNKNOWN
+from kvdsl.importers.family import Family
 from kvdsl.importers.keys import REASONS, STRUCTURAL
 from kvdsl.importers.quantization import recipe_lines
 from kvdsl.importers.stacks import layers_of

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from kvdsl.importers.config import Refused, Section
-from kvdsl.importers.families import Family
+from kvdsl.importers.family import Family
 
 WORDS: Mapping[str, str] = MappingProxyType(
     {

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from kvdsl.importers.config import Refused, Section
 from kvdsl.importers.declaration import Piece, Value
-from kvdsl.importers.families import Family
+from kvdsl.importers.family import Family
 
 
 def mixer(config: Section, family: Family, hidden: int) -> Piece:

@@ -206,15 +206,17 @@ def _joined(every: Sequence[tuple[str, Told]]) -> Told:
     fact = replace(
         first.fact,
         quantities=tuple(
-            (f"pool {pool}: {label}", quantity)
+            (f"pool {pool}: {label}" if pool else label, quantity)
             for pool, told in every
             for label, quantity in told.fact.quantities
         ),
         suggestion=first.fact.suggestion if alike else None,
     )
+    names = list(dict.fromkeys(pool for pool, _ in every))
+    of_pools = f"{_pools(names)}: " if names != [""] else ""  # parts of one, where there are none
     diagnostic = replace(
         first.diagnostic,
-        headline=f"{_pools([pool for pool, _ in every])}: {first.diagnostic.headline}",
+        headline=of_pools + first.diagnostic.headline,
         notes=_shared([(pool, told.diagnostic.notes) for pool, told in every]),
         helps=_shared([(pool, told.diagnostic.helps) for pool, told in every]),
     )
@@ -225,6 +227,8 @@ def _shared(by_pool: Sequence[tuple[str, tuple[str, ...]]]) -> tuple[str, ...]:
     """Texts of all pools in their order, those of some alone behind their pool's name."""
     rows = zip_longest(*(texts for _, texts in by_pool), fillvalue="")
     every = dict.fromkeys(text for row in rows for text in row if text)
+    if not any(pool for pool, _ in by_pool):
+        return tuple(every)
     having = {text: [pool for pool, texts in by_pool if text in texts] for text in every}
     return tuple(
         text if len(pools) == len(by_pool) else f"{_pools(pools)}: {text}"

@@ -10,10 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from kvdsl.checks.findings import examine
 from kvdsl.costs.memory import leaf
-from kvdsl.diagnostics import Diagnostic, Report
+from kvdsl.diagnostics import Diagnostic, Report, Severity
 from kvdsl.formulas import Term
 from kvdsl.placement.subject import Subject
+from kvdsl.planning.deploy import outcome
 from kvdsl.planning.levers import Key, Match, Row, Tried, key_of, matches, rows
 from kvdsl.planning.subjects import subject
 from kvdsl.project.loader import Project
@@ -82,8 +84,12 @@ def studies(
             continue
         deployment, wrong = resolver.deployment(name, changes)
         faults.extend(wrong)
-        made = _decoding(deployment) if deployment is not None else None
-        if deployment is None or made is None:
+        if deployment is None:
+            continue
+        made = _decoding(deployment)
+        if made is None or examine(made).estimate is None:
+            told = outcome(deployment).diagnostics
+            faults.extend(each for each in told if each.severity is Severity.ERROR)
             continue
         if deployment.measured is not None and not asked.names and _starts(resolver, name):
             continue

@@ -103,7 +103,7 @@ class _Loading:
             found += diagnostics
             name = node.alias.text if node.alias else PurePosixPath(node.path.value).stem
             if not _NAME.fullmatch(name):
-                found.append(_unnamed(node, name))
+                found += [_unnamed(node, name)] if not diagnostics else []
             elif name not in imports:  # the second of a pair is the resolver's to report
                 imports[name] = Imported(node, loaded)
         configs = configs_of(file.module, folder, shown, self._fence, self._shelf)
@@ -153,7 +153,8 @@ def _refused(written: str) -> Refusal | None:
     if "\\" in written:
         return Refusal("a path is written with `/`", f"write `{written.replace(chr(92), '/')}`")
     if not written.endswith(".kvspec"):
-        return Refusal("only .kvspec files can be imported")
+        way = f'write `import "{written}.kvspec"`' if "." not in written else None
+        return Refusal("only .kvspec files can be imported", way)
     return None
 
 

@@ -62,6 +62,9 @@ EXAMPLES = {
 
 B = TypeVar("B", bound=Block)
 
+MOST_EXAMPLES = 3
+"""Lines that are shown of what is missing."""
+
 FRAME_KEYS = ("source", "abstract")
 """What every declaration may say of itself."""
 
@@ -109,8 +112,13 @@ def gathered(
     if missing and not context.lenient:
         parts.sound = False
         names = listed(attribute.name for attribute in missing)
-        context.tell(MissingAttribute(raw.at, owner, names, _example(missing[0])))
+        examples = [text for each in missing[:MOST_EXAMPLES] if (text := _example(each))]
+        context.tell(MissingAttribute(raw.at, owner, names, _and(examples)))
     return parts
+
+
+def _and(texts: list[str]) -> str | None:
+    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts) or None
 
 
 def _check_clauses(context: Context, model: type[Block], raw: Raw) -> None:

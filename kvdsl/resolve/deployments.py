@@ -14,7 +14,14 @@ from fractions import Fraction
 
 from kvdsl.diagnostics import Label
 from kvdsl.resolve.blocks import Body, Choices, Entry, Kept, Raw, merged
-from kvdsl.resolve.building import Gathered, finished, gathered, origin_of, reference_of
+from kvdsl.resolve.building import (
+    MOST_EXAMPLES,
+    Gathered,
+    finished,
+    gathered,
+    origin_of,
+    reference_of,
+)
 from kvdsl.resolve.combination_messages import (
     BadCode,
     IncompleteDeployment,
@@ -57,12 +64,12 @@ POOL_KEYS = tuple(n for n in schema_of(Pool).attributes if n not in ("role", "sh
 
 NEEDED = ("model", "layout", "workload", "on", "weights", "kv")
 _EXAMPLES = {
-    "model": "`model = models.llama_3_1_405b`",
-    "layout": "`layout { tp = 8 }`",
-    "workload": "`workload { context = 8 ktok; concurrency = 128 req }`",
-    "on": "`on = 1 x nodes.hgx_h100`",
-    "weights": "`weights = formats.bf16`",
-    "kv": "`kv = formats.bf16`",
+    "model": "model = models.llama_3_1_405b",
+    "layout": "layout { tp = 8 }",
+    "workload": "workload { context = 8 ktok; concurrency = 128 req }",
+    "on": "on = 1 x nodes.hgx_h100",
+    "weights": "weights = formats.bf16",
+    "kv": "kv = formats.bf16",
 }
 _CODE = re.compile(r"KV\d{3}")
 
@@ -164,13 +171,13 @@ def _all_needed(
     by_all = [name for name in needed if all(name in lacks for lacks in lacking.values())]
     if by_all:
         hint = "here, or in every pool" if "" not in raws else None
-        example = _EXAMPLES[by_all[0]]
+        example = listed(_EXAMPLES[name] for name in by_all[:MOST_EXAMPLES])
         context.tell(IncompleteDeployment(raw.at, owner, listed(by_all), example, hint))
     for pool, lacks in lacking.items():
         own = [name for name in lacks if name not in by_all]
         if own:
             hint = "or say it for all pools, in the deployment"
-            example = _EXAMPLES[own[0]]
+            example = listed(_EXAMPLES[name] for name in own[:MOST_EXAMPLES])
             whose = f"`pool {pool}`"
             context.tell(IncompleteDeployment(raws[pool].at, whose, listed(own), example, hint))
     return not any(name not in own.entries for name in needed for own in raws.values())
@@ -390,6 +397,10 @@ def build_fleet(context: Context, raw: Raw, owner: str) -> Fleet | None:
             context.tell(ListedTwice(span, deployment.name, "`deployments`"))
             parts.sound = False
         names.append(deployment.name)
+    if deployments == ():
+        entry, way = raw.entries["deployments"], "write `deployments = [prod]`"
+        context.tell(WrongType(entry.span, "`deployments`", "deployments", "an empty list", way))
+        parts.sound = False
     subject = Subject(None, None, names if parts.sound else None)
     if parts.sound:
         requirements = _requirements(context, raw, subject)

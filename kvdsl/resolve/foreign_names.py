@@ -70,10 +70,10 @@ _CALLED: Mapping[str, str] = {
     "prefix_hits": "prefix_hit_rate cache_hit_rate prefix_cache_hit_rate hit_rate",
     # hardware
     "memory": "hbm vram memory_size capacity memory_capacity gpu_memory",
-    "bandwidth": "memory_bandwidth mem_bandwidth hbm_bandwidth bw",
+    "bandwidth": "speed memory_bandwidth mem_bandwidth hbm_bandwidth bw",
     "compute": "flops tflops peak_flops",
     "power": "tdp watts",
-    "scale_up": "nvlink nvswitch intra_node",
+    "scale_up": "nvlink nvswitch intra_node pcie",
     "fabric": "network interconnect inter_node",
 }  # fmt: skip
 

@@ -71,6 +71,10 @@ def suggested(context: Context, scope: Scope, word: str) -> tuple[str | None, st
         return either(near), None
     if exact:
         return None, exact
+    if not own and not plurals:
+        kind = context.wanted[0]
+        way = f"declare it, `{kind} {word} {{ … }}`, or write it here: `{kind} {{ … }}`"
+        return None, way if word.isidentifier() else None
     return None, _catalog_hint(context, plain, plurals) or _all_of(own, plurals)
 
 

@@ -13,6 +13,7 @@ from kvdsl.spec.slots import (
     Count,
     Exact,
     Listed,
+    PositiveBytes,
     Ratio,
     Referred,
     Special,
@@ -49,7 +50,7 @@ COMPONENTS = (
 class Format(Declaration):
     """How a number is stored. `bits`, `scale` and `zero` are kept in bytes: `4 bit` is 1/2."""
 
-    bits: Bytes | None = Field(default=None, description="of one value")
+    bits: PositiveBytes | None = Field(default=None, description="of one value")
     scale: Bytes | None = Field(default=None, description="of one scale")
     zero: Bytes | None = Field(default=None, description="of one zero point")
     block: Annotated[tuple[int, ...] | None, Listed(Count(1), single=True)] = Field(

@@ -21,7 +21,7 @@ from kvdsl.syntax.bracket_faults import (
     stray_comma,
     unclosed_bracket,
 )
-from kvdsl.syntax.expected import expected_words
+from kvdsl.syntax.expected import OPENING_WORDS, expected_words
 from kvdsl.syntax.fault import Fault
 from kvdsl.syntax.foreign_syntax import (
     foreign_comment,
@@ -82,29 +82,50 @@ def _general(fault: Fault) -> Diagnostic:
 
 
 def _advice(fault: Fault, expected: str) -> str:
+    """Of several that fit, the first: what the statement is, then what stands at the place."""
+    return _of_statement(fault) or _of_place(fault, expected) or lone_count(fault)
+
+
+def _of_statement(fault: Fault) -> str:
     statement, found = fault.statement, fault.found
-    kinds = [token.kind for token in statement[:2]]
-    if found.text in COMPARISONS and statement and "EQUAL" in fault.accepted:
+    if not statement:
+        return ""
+    first = statement[0].text
+    if found.text in COMPARISONS and "EQUAL" in fault.accepted:
         return f"a condition is written `require {fault.text(statement[0], statement[-1])} …`"
+    if first == "allow":
+        return f"{WRITTEN['allow']}, one code a line"
+    if first in OPENING_WORDS:
+        return ""
+    if first.lower() in OPENING_WORDS:
+        return f"write `{first.lower()}`, in small letters"
+    kinds = [token.kind for token in statement[:2]]
     if kinds == [Kind.WORD, Kind.WORD] and statement[2:3] and statement[2].text == "=":
         return f"to give one attribute its value, write `{statement[1].text} = …`"
-    if found.text == "." and fault.before.text == "]":
-        return "units are counted through all that holds them: write `hall.nodes[18..19]`"
-    if found.text == "between":
+    return ""
+
+
+def _of_place(fault: Fault, expected: str) -> str:
+    statement, found = fault.statement, fault.found
+    advice = ""
+    if found.text == "{" and fault.before.text == "=":
+        advice = "a list stands in brackets, as in `[8 ktok, 32 ktok]`"
+    elif found.text == "." and fault.before.text == "]":
+        advice = "units are counted through all that holds them: write `hall.nodes[18..19]`"
+    elif found.text == "between":
         value = fault.before.text if len(statement) < 2 else fault.text(statement[1], fault.before)
-        return f"two bounds are two comparisons: `{value} >= … and {value} <= …`"
-    if found.text == "..":
-        return "several values are a list, as in `[8 ktok, 16 ktok]`"
-    if statement and statement[0].text == "allow":
-        return f"{WRITTEN['allow']}, one code a line"
-    if expected == "a text in double quotes" and found.kind is Kind.WORD:
-        return f'write `"{found.text}"`'
-    if expected == "a whole number" and found.kind is Kind.TEXT:
+        advice = f"two bounds are two comparisons: `{value} >= … and {value} <= …`"
+    elif found.text == "..":
+        advice = "several values are a list, as in `[8 ktok, 16 ktok]`"
+    elif expected == "a text in double quotes" and found.kind is Kind.WORD:
+        advice = f'write `"{found.text}"`'
+    elif expected == "a whole number" and found.kind is Kind.TEXT and len(statement) > 1:
         name = found.text.strip('"')
-        return f"one of the catalog is written `{fault.text(statement[-2], statement[-2])}.{name}`"
-    if expected == "a whole number":
-        return "units are counted from 0: `[0]`, `[0..3]` or `[0, 4..7]`, both ends included"
-    return lone_count(fault)
+        catalog = fault.text(statement[-2], statement[-2])
+        advice = f"one of the catalog is written `{catalog}.{name}`"
+    elif expected == "a whole number":
+        advice = "units are counted from 0: `[0]`, `[0..3]` or `[0, 4..7]`, both ends included"
+    return advice
 
 
 Reading = Callable[[Fault], Diagnostic | None]

@@ -69,8 +69,10 @@ def unreadable_name(fault: Fault) -> Diagnostic | None:
         first = _first_of_name(fault)
         return _unreadable_name(fault, first, _joined(fault, first))
     heads = [token.kind for token in statement] == [Kind.WORD, Kind.WORD]
-    heads = heads and statement[0].text not in OPENING_WORDS
     touches = before.end == found.start
+    if heads and statement[0].text == "let" and found.text in ("-", ".") and touches:
+        return _unreadable_name(fault, before, _joined(fault, before))
+    heads = heads and statement[0].text not in OPENING_WORDS
     if heads and found.text in ("-", ".") and touches and _opens_behind(fault):
         return _unreadable_name(fault, before, _joined(fault, before))
     alone = len(statement) == 1 and statement[0].kind is Kind.WORD

@@ -44,6 +44,11 @@ def malformed_number(fault: Fault) -> Diagnostic | None:
     found, before = fault.found, fault.before
     touches = before.end == found.start
     if found.text == "." and before.kind is Kind.NUMBER and touches:
+        last = fault.token(1)
+        if "." in before.text and last.kind is Kind.NUMBER and last.start == found.end:
+            problem = f"`{before.text}.{last.text}` is not a number"
+            advice = 'a text stands in double quotes, as in `version = "0.33.0"`'
+            return say.BadNumber(fault.span(before, last), problem, "", advice).diagnostic()
         span = fault.span(before, found)
         return _digits_both_sides(span, f"{before.text}.0")
     behind = fault.token(1)

@@ -14,6 +14,9 @@ from pathlib import Path
 from tests.fuzz.campaign import run_in_parallel
 from tests.fuzz.figures import Figures, table
 
+AGAIN = "python -m tests.fuzz --seed {} --first {} --runs 1 --jobs 1"
+"""How a text is made and tried again."""
+
 TOLD_EVERY = 30.0
 """Seconds between two words of how far it is."""
 
@@ -35,12 +38,13 @@ def main() -> int:
         parts = run_in_parallel(given.seed, given.runs, given.first, until, given.jobs, given.keep)
         for part in parts:
             for place in part.broke.keys() - figures.broke.keys():
-                _say(f"{place}: text {part.broke[place].number}")
+                number = part.broke[place].number
+                _say(f"{place}: text {number}; `{AGAIN.format(given.seed, number)}`")
             figures.add(part)
             _keep(figures, given.keep)
             if time.monotonic() - told > TOLD_EVERY:
                 told = time.monotonic()
-                _say(f"{figures.texts:,} texts")
+                _say(_progress(figures.texts, given.runs, told - started))
     except RuntimeError as lost:
         _say(str(lost))
         return 1
@@ -48,8 +52,15 @@ def main() -> int:
         print(f"seed {given.seed}, from text {given.first:,}")
         print(table(figures, time.monotonic() - started), end="")
     for place, broke in sorted(figures.broke.items()):
-        print(f"\n{place}: text {broke.number}, {len(broke.text):,} characters\n{broke.trace}")
+        print(f"\n{place}: text {broke.number}, {len(broke.text):,} characters")
+        print(f"again: {AGAIN.format(given.seed, broke.number)}")
+        print(f"the least of it that breaks there:\n{broke.least or broke.text}\n{broke.trace}")
     return 1 if figures.broke else 0
+
+
+def _progress(texts: int, runs: int, taken: float) -> str:
+    left = taken / texts * (runs - texts) if texts else 0
+    return f"{texts:,} of {runs:,} texts, about {left / 60:.0f} min left"
 
 
 def _say(words: str) -> None:
@@ -60,8 +71,9 @@ def _keep(figures: Figures, folder: Path) -> None:
     slowest = figures.slowest_text.encode("utf-8", "surrogatepass")
     (folder / "slowest.kvspec").write_bytes(slowest)
     for broke in figures.broke.values():
-        path = folder / f"{broke.number}.kvspec"
-        path.write_bytes(broke.text.encode("utf-8", "surrogatepass"))
+        for stem, text in ((f"{broke.number}", broke.text), (f"{broke.number}.least", broke.least)):
+            path = folder / f"{stem}.kvspec"
+            path.write_bytes(text.encode("utf-8", "surrogatepass"))
 
 
 if __name__ == "__main__":

@@ -11,8 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-STEPS = ("diagnosed", "clean", "formatted", "planned", "rendered", "broke kvdsl")
-"""Every text is one of the first two or the last; the others are further steps of a share."""
+ENDS = ("diagnosed", "clean", "broke kvdsl")
+"""Every text is one of these; all others are further steps of a share."""
+
+STEPS = ("diagnosed", "clean", "broke kvdsl", "formatted", "planned", "rendered")
+"""In the order that they are told; commands follow by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,8 @@ class Broke:
     place: str
     text: str
     trace: str
+    least: str = ""
+    """What is left of the text where all is left out that the fault does not need."""
 
 
 @dataclass(slots=True)
@@ -119,7 +124,7 @@ def table(figures: Figures, taken: float) -> str:
 def _lines(figures: Figures, taken: float) -> Iterator[str]:
     each = figures.texts / taken if taken else 0
     yield f"{'texts':<14} {figures.texts:>11,}   {figures.characters:,} characters"
-    for step in STEPS:
+    for step in (*STEPS, *sorted(figures.steps.keys() - set(STEPS))):
         count = figures.steps[step]
         yield f"  {step:<12} {count:>11,}   {count / max(1, figures.texts):.1%}"
     yield f"{'time':<14} {taken:>9,.0f} s   {each:,.0f} texts a second"

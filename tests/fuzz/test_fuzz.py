@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from kvdsl.pipeline import compile_text
 from tests.fuzz.campaign import MOST_MEMORY, corpus, run, texts
+from tests.fuzz.commands import LINES
 from tests.fuzz.figures import Class, Figures, table, united
 from tests.fuzz.growth import DEPLOYED, KINDS, deployed, planning_steps, steps
+from tests.fuzz.shrinking import shrunk
 from tests.fuzz.specs import spec
+from tests.silly.case import Case
 
 SHARES = tuple(range(0, 600, 100))
 
@@ -34,6 +38,23 @@ def test_many_of_the_drawn_specs_are_planned() -> None:
     """A generator whose specs are all refused would test nothing behind the resolver."""
     plans = [plan for n in range(40) for plan in compile_text(spec(Random(n))).plans]
     assert sum(not plan.unplanned for plan in plans) >= 6
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_a_sound_text_goes_through_every_command(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = Case(rest="sweep { layout.tp = [1, 2]; show = [kv.tokens] }").text
+    monkeypatch.chdir(tmp_path)
+    for file in ("a.kvspec", "b.kvspec"):
+        Path(file).write_text(text, encoding="utf-8")
+    for seed in range(4):
+        LINES[name](Random(seed), text)
+
+
+def test_a_text_that_breaks_something_is_cut_down_to_what_does() -> None:
+    text = "kvspec 1\n" + "".join(f"layout l{n} {{ tp = {n}; pp = 1 }}\n" for n in range(40))
+    assert shrunk(text, lambda less: "tp = 17" in less) == "tp = 17"
 
 
 def test_figures_of_several_processes_are_added_up() -> None:

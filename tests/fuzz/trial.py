@@ -36,6 +36,7 @@ from kvdsl.resolve.resolver import Resolver
 from kvdsl.source import SourceFile
 from kvdsl.syntax.formatter import equivalent, format_module
 from kvdsl.syntax.parser import parse
+from tests.fuzz.commands import commanded
 from tests.fuzz.shelf import KeptCatalog
 
 LIMIT = 10.0
@@ -48,6 +49,9 @@ ENDLESS = ("prefill.ttft", "cost.per_mtok")
 LACKING = ("memory.kv", "memory.free")
 """Values that may be below zero: by so much the weights do not fit, or the workload."""
 
+
+SAMPLED = 5
+"""One value in so many has its chain drawn."""
 
 FOLDER = Path(__file__).resolve().parent / "imported"
 """Where texts look for what they import."""
@@ -63,19 +67,22 @@ class Steps:
     rendered: bool = True
     fresh: bool = True
     """Reads the catalog's files anew, as a command does."""
+    command: int | None = None
+    """The number of a command that is run on it, if it is sound: most others only tell why not."""
 
 
 EVERY = Steps()
 
 
 def steps_of(number: int) -> Steps:
-    """Every eighth text is formatted; every fourth is planned, if it is sound, and half of those
-    are rendered too. One in 64 reads the catalog anew."""
+    """Every eighth text is formatted. Of sound ones every second is planned, a quarter of those
+    rendered too, and every second given to a command. One in 64 reads the catalog anew."""
     return Steps(
         formatted=number % 8 == 0,
-        planned=number % 4 == 1,
+        planned=number % 2 == 1,
         rendered=number % 8 == 1,
         fresh=number % 64 == 1,
+        command=number if number % 2 == 0 else None,
     )
 
 
@@ -126,6 +133,9 @@ def walked(text: str, steps: Steps = EVERY) -> Way:
     unsound = any(each.code < "KV100" for each in report.diagnostics if each.severity.rank == 0)
     if steps.planned and not unsound:
         _plan(loaded(text, fresh=steps.fresh), way, steps)
+    told = not unsound and "deployment" in text
+    if steps.command is not None and (told or steps.command % 32 == 0):
+        way.steps.append(commanded(text, steps.command))
     return way
 
 
@@ -167,8 +177,10 @@ def draw_plans(plans: tuple[Plan, ...]) -> None:
 
 def draw_derivations(plans: tuple[Plan, ...]) -> None:
     for plan in plans:
-        for name, term in plan.values.items():
-            derivation_text(name, term, 80, PLAIN)
+        names = sorted(plan.values)
+        # Terms are shared by values: of sixty chains most are pieces of others.
+        for name in names[len(names) % SAMPLED :: SAMPLED]:
+            derivation_text(name, plan.values[name], 80, PLAIN)
 
 
 def draw_graphs(project: Project) -> None:
