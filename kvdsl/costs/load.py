@@ -173,6 +173,6 @@ def _context(subject: Subject) -> Term:
     if workload.context is not None:
         return leaf(workload, "context", "tokens read of each request", workload.context,
                     units.TOKENS)  # fmt: skip
-    prompt = leaf(workload, "prompt", "prompt", workload.prompt or 0, units.TOKENS)
-    output = leaf(workload, "output", "output", workload.output or 0, units.TOKENS)
+    prompt = leaf(workload, "prompt", "prompt", workload.prompt_tokens, units.TOKENS)
+    output = leaf(workload, "output", "output", workload.output_tokens, units.TOKENS)
     return middle.derive("tokens read of each request", prompt=prompt, output=output)

@@ -64,3 +64,7 @@ class Workload(Declaration):
         if self.context is not None:
             return self.context
         return 0 if self.prompt is None else self.prompt
+
+    @property
+    def output_tokens(self) -> int:
+        return 0 if self.output is None else self.output
