@@ -61,11 +61,7 @@ def many(found: Estimate, workload: Workload, values: dict[str, Term]) -> dict[s
     differs, and `values` those of `of_length` by load. Where ranks stand and what they weigh is as
     in `found`."""
     placement, books = reloaded(found, workload), found.ledgers
-    fixed = {
-        **_of_token(placement, books),
-        "kv.copies": found.values["kv.copies"],
-        **_of_memory(placement, books),
-    }
+    fixed = {**_of_token(placement, books), **_of_memory(placement, books)}
     return _timed(placement, books, (), {**fixed, **values}).values
 
 
@@ -75,6 +71,7 @@ def of_length(found: Estimate, workload: Workload) -> dict[str, Term]:
     capacity = memory.capacities(placement, found.ledgers)
     return {
         **cache.request_terms(placement, cache.held_tokens(placement.subject)),
+        "kv.copies": cache.copies_term(placement),
         **memory.capacity_terms(placement.subject, capacity),
     }
 

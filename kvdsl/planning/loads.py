@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 from kvdsl.costs.estimate import Estimate, estimate, many, of_length, reloaded
@@ -145,9 +144,9 @@ def _column(name: str, term: Term, count: int) -> list[Value | None]:
     if name.startswith("prefill.ttft"):  # a queue that only grows has no mean
         return [value if value < float("inf") else None for value in found]
     if name in EXACT:
-        return [int(value) if value.is_integer() else Fraction(value) for value in found]
+        return [int(value) if value.is_integer() else value for value in found]
     return list(found)
 
 
 EXACT = frozenset({"memory.free"})
-"""Values on arrays that are whole bytes."""
+"""Values of times' arrays that are whole, but where a rank has a part of a scale."""

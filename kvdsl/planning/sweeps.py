@@ -85,12 +85,12 @@ def _family(
     first = points[sound[0] if sound else 0]
     deployment, why = variants.whole(first)
     if deployment is None:
-        yield from ((nothing, why) for _ in points)
+        yield from ((nothing, load if isinstance(load, str) else why) for load in loads)
         return
     # A run measured one point; the others are reckoned.
     made = outcome(deployment.model_copy(update={"measured": None}))
     if not made.values or any(not e.fits for e in made.estimates.values()):
-        yield from ((nothing, made.why) for _ in points)
+        yield from ((nothing, load if isinstance(load, str) else made.why) for load in loads)
         return
     chosen = [load for load in loads if not isinstance(load, str)]
     known = iter(answers(made, chosen, names) if len(chosen) > 1 else [_own(made.values, names)])
