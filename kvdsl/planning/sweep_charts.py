@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
+from typing import TypeVar
 
 from kvdsl.comparison import LABELS
 from kvdsl.plan import Chart, Series, SweepTable
@@ -17,6 +18,10 @@ CHARTED = ("kv.tokens", "cost.per_mtok", "decode.tpot")
 """Values that a sweep's charts show, as far as it has them: at most two."""
 
 MOST_LINES = 6
+MOST_PLACES = 200
+"""Lines of a chart and points of a line: of more, some that lie evenly."""
+
+T = TypeVar("T")
 
 
 def sweep_charts(tables: Sequence[SweepTable]) -> tuple[Chart, ...]:
@@ -32,14 +37,20 @@ def _charts(table: SweepTable) -> Iterator[Chart]:
     for number, (point, _) in enumerate(table.rows):
         rest = [_named(table.axes[i], text) for i, text in enumerate(point) if i != across]
         lines.setdefault(", ".join(rest) or "this plan", []).append(number)
-    if len(lines) > MOST_LINES:
-        return
+    drawn = {n: _spread(lines[n], MOST_PLACES) for n in _spread(list(lines), MOST_LINES)}
     for name in [n for n in CHARTED if n in table.shown][:2]:
         column = table.shown.index(name)
         found = [row[1][column] for row in table.rows]
         most = max((q for q in found if q is not None), key=lambda q: q.value, default=None)
         if most is not None:
-            yield _chart(table, across, column, lines, shown(most).rsplit(" ", 1)[-1])
+            yield _chart(table, across, column, drawn, shown(most).rsplit(" ", 1)[-1])
+
+
+def _spread(every: Sequence[T], most: int) -> Sequence[T]:
+    """So many of them at the most, evenly, the first and the last among them."""
+    if len(every) <= most:
+        return every
+    return [every[round(n * (len(every) - 1) / (most - 1))] for n in range(most)]
 
 
 def _named(axis: str, text: str) -> str:

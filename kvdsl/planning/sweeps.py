@@ -9,10 +9,11 @@ the reason. Not its job: the times of a load (costs).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
 
+from kvdsl.comparison import LABELS, ROWS
 from kvdsl.diagnostics import Severity
 from kvdsl.plan import SweepTable
 from kvdsl.planning.deploy import outcome
@@ -22,6 +23,7 @@ from kvdsl.resolve.resolver import Resolver
 from kvdsl.spec.deployment import Axis, Deployment, Sweep
 from kvdsl.spec.workload import Workload
 from kvdsl.syntax.nodes import Expr
+from kvdsl.units import shown
 
 SHOWN = ("kv.tokens", "kv.sequences", "memory.weights", "decode.tpot", "decode.throughput",
          "cost.per_mtok")  # fmt: skip
@@ -29,6 +31,16 @@ SHOWN = ("kv.tokens", "kv.sequences", "memory.weights", "decode.tpot", "decode.t
 
 MOST_COMPILED = 400
 """Families that a plan compiles; the points of the rest are left out, and it says so."""
+
+MANY = 200
+"""Points of which people are shown all."""
+
+FEW_AXES = 2
+MOST_TOLD = 40
+"""Points that they are shown of more."""
+
+BETTER = {name: more for name, _, more in ROWS}
+"""Whether more of a value is better."""
 
 LOADS = (*LENGTHS, "concurrency", "rate", "prefix_hits")
 """What of a workload is a load and no more: nothing is placed by it."""
@@ -60,19 +72,40 @@ def _table(variants: _Variants, most: int | None) -> SweepTable:
     for points in taken:
         found.update(zip(points, _family(variants, points, names), strict=True))
     rows = sorted(found)
-    shown = [n for i, n in enumerate(names) if sweep.show or any(found[r][0][i] for r in rows)]
-    kept = [names.index(name) for name in shown]
+    titles = [n for i, n in enumerate(names) if sweep.show or any(found[r][0][i] for r in rows)]
+    kept = [names.index(name) for name in titles]
     size = prod(len(axis.values) for axis in sweep.axes)
     title = sweep.name
     if len(rows) < size:
         title = f"{title} ({len(rows):,} of {size:,} points)".strip()
-    return SweepTable(
+    table = SweepTable(
         title,
         tuple(axis.path for axis in sweep.axes),
-        tuple(shown),
+        tuple(titles),
         tuple((variants.texts(p), tuple(found[p][0][i] for i in kept)) for p in rows),
         tuple(found[p][1] for p in rows),
     )
+    return replace(table, told=_told(table, rows)) if len(rows) > MANY else table
+
+
+def _told(table: SweepTable, points: Sequence[Point]) -> tuple[tuple[int, str], ...]:
+    """The rows of a long table that people are shown: the best of each value, and the ends of all
+    axes with, of two, their middles."""
+    words: dict[int, list[str]] = {}
+    for column, name in enumerate(table.shown):
+        known = [(n, q) for n, (_, row) in enumerate(table.rows) if (q := row[column]) is not None]
+        if name in BETTER and len({shown(quantity) for _, quantity in known}) > 1:
+            pick = max if BETTER[name] else min
+            best = pick(known, key=lambda each: each[1].value)[0]
+            extreme = "most" if BETTER[name] else "least"
+            words.setdefault(best, []).append(f"{extreme} {LABELS[name]}")
+    lasts = [max(point[n] for point in points) for n in range(len(table.axes))]
+    places = [{0, last // 2, last} if len(lasts) <= FEW_AXES else {0, last} for last in lasts]
+    for number, point in enumerate(points):
+        if all(at in place for at, place in zip(point, places, strict=True)):
+            words.setdefault(number, [])
+    few = sorted(words, key=lambda number: (not words[number], number))[:MOST_TOLD]
+    return tuple((number, ", ".join(words[number])) for number in sorted(few))
 
 
 def _family(

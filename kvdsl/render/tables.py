@@ -36,6 +36,9 @@ _GROUPS = ("weights", "cache", "free", "reserve", "over")
 MOST_POINTS = 4
 """Points of a sweep that one reason names."""
 
+MOST_REASONS = 20
+"""Reasons that a table gives."""
+
 LEAST_COLUMNS = 2
 """A table that is too wide is cut into pieces: each has its first column and at least one more."""
 
@@ -54,6 +57,8 @@ class Table:
     best: frozenset[tuple[int, int]] = frozenset()
     notes: tuple[str, ...] = ()
     """What stands below it: why rows are empty."""
+    keys: int = 1
+    """Columns at the left that say what a row is."""
 
 
 def tables(plan: Plan) -> tuple[Table, ...]:
@@ -64,7 +69,7 @@ def tables(plan: Plan) -> tuple[Table, ...]:
     made += [step_table(step) for step in plan.steps]
     made += flow_tables(plan.flow) if plan.flow else ()
     made += [comparison_table(plan.comparison)] if plan.comparison else []
-    return (*made, *(sweep_table(sweep) for sweep in plan.sweeps))
+    return (*made, *(sweep_table(sweep, whole=True) for sweep in plan.sweeps))
 
 
 def requirements_table(plan: Plan) -> Table:
@@ -192,25 +197,47 @@ def comparison_table(comparison: Comparison) -> Table:
     return Table("comparison", "Layouts compared", header, tuple(rows), blank, best=best)
 
 
-def sweep_table(sweep: SweepTable) -> Table:
-    header = (*sweep.axes, *sweep.shown)
-    rows: tuple[tuple[Cell, ...], ...] = tuple((*point, *values) for point, values in sweep.rows)
+def sweep_table(sweep: SweepTable, *, whole: bool = False) -> Table:
+    """All points, or those that people are shown."""
+    header: tuple[str, ...] = (*sweep.axes, *sweep.shown)
     name, title = f"sweep.{sweep.name}" if sweep.name else "sweep", f"Sweep {sweep.name}".strip()
-    notes = tuple(_reasons(sweep))
-    return Table(name, title, header, rows, ("",) * len(header), notes=notes)
+    reasons = tuple(_reasons(sweep))
+    rows: list[tuple[Cell, ...]] = [(*point, *values) for point, values in sweep.rows]
+    if whole or not sweep.told:
+        return Table(name, title, header, tuple(rows), ("",) * len(header), notes=reasons,
+                     keys=len(sweep.axes))  # fmt: skip
+    some = tuple(rows[number] for number, _ in sweep.told)
+    best = (f"{why}: {_said(sweep, number)}" for number, why in sweep.told if why)
+    notes = (few_told(sweep), *best, *reasons)
+    return Table(name, title, header, some, ("",) * len(header), notes=notes, keys=len(sweep.axes))
+
+
+def few_told(sweep: SweepTable) -> str:
+    """What a table leaves out, and where it is."""
+    return (
+        f"{len(sweep.told):,} of {len(sweep.rows):,} points: the best of each value, and the ends"
+        " of the axes; `kvdsl sweep --output csv` has all"
+    )
+
+
+def _said(sweep: SweepTable, number: int) -> str:
+    """A point by its settings."""
+    point, _ = sweep.rows[number]
+    return ", ".join(f"{axis} = {text}" for axis, text in zip(sweep.axes, point, strict=True))
 
 
 def _reasons(sweep: SweepTable) -> Iterator[str]:
     """Why points have no figures, a reason a line."""
     points: dict[str, list[str]] = {}
-    for number, (point, _) in enumerate(sweep.rows):
-        said = (f"{axis} = {text}" for axis, text in zip(sweep.axes, point, strict=True))
+    for number in range(len(sweep.rows)):
         if reason := sweep.reason(number):
-            points.setdefault(reason, []).append(", ".join(said))
-    for reason, found in points.items():
+            points.setdefault(reason, []).append(_said(sweep, number))
+    for reason, found in list(points.items())[:MOST_REASONS]:
         named, left = found[:MOST_POINTS], len(found) - MOST_POINTS
         more = [f"and {counted(left, 'more points')}"] if left > 0 else []
         yield f"{'; '.join((*named, *more))}: {reason}"
+    if len(points) > MOST_REASONS:
+        yield f"and {counted(len(points) - MOST_REASONS, 'more reasons')} of other points"
 
 
 # --- written forms -----------------------------------------------------------------------------
@@ -247,7 +274,7 @@ def as_text(table: Table, columns: int) -> list[str]:
         ]  # fmt: skip
         widths = [max([w, *(width(row[c]) for row in texts)]) for c, w in enumerate(widths)]
     lines: list[str] = []
-    for piece in _pieces(widths, columns):
+    for piece in _pieces(widths, columns, table.keys):
         lines += [""] if lines else []
         for row in (heads, *texts):
             shown_cells = (padded(row[c], widths[c], right=figures[c]) for c in piece)
@@ -257,13 +284,14 @@ def as_text(table: Table, columns: int) -> list[str]:
     return lines
 
 
-def _pieces(widths: Sequence[int], columns: int) -> Iterator[list[int]]:
-    """Indices of columns that fit on a line together, the first of all in each."""
-    piece, used = [0], widths[0] + 2
-    for index in range(1, len(widths)):
-        if used + 2 + widths[index] > columns and len(piece) >= LEAST_COLUMNS:
+def _pieces(widths: Sequence[int], columns: int, keys: int) -> Iterator[list[int]]:
+    """Indices of columns that fit on a line together, the keys in each."""
+    lead = sum(widths[:keys]) + 2 * keys
+    piece, used = list(range(keys)), lead
+    for index in range(keys, len(widths)):
+        if used + 2 + widths[index] > columns and len(piece) >= LEAST_COLUMNS + keys - 1:
             yield piece
-            piece, used = [0], widths[0] + 2
+            piece, used = list(range(keys)), lead
         piece.append(index)
         used += 2 + widths[index]
     yield piece
