@@ -107,8 +107,8 @@ def test_of_a_long_table_people_are_shown_the_best_and_the_ends() -> None:
     assert [why for _, why in sweep.told if why] == ["least time of a token, most whole requests"]
     lines = as_text(sweep_table(sweep), 80)
     assert lines[-4:] == [
-        "  9 of 600 points: the best of each value, and the ends of the axes; `kvdsl sweep",
-        "    --output csv` has all",
+        "  9 of 600 points: the best of each value, and the ends of the axes; `kvdsl",
+        "    sweep --output csv` has all",
         "  least time of a token, most whole requests: workload.context = 1 ktok,",
         "    workload.concurrency = 1 req",
     ]
