@@ -123,10 +123,27 @@ def rate(amount: Any, time: Any, otherwise: float = 0.0) -> Any:
     return elementwise(amount, time, out=empty, where=not_equal(time, 0))
 
 
+def some(value: Any) -> bool:
+    """Whether a number, or any of an array, is not zero."""
+    return bool(value.any()) if hasattr(value, "any") else bool(value)
+
+
+def finite_or(value: Any, otherwise: Any) -> Any:
+    """The value where it is finite, `otherwise` elsewhere."""
+    return where(value < float("inf"), value, otherwise)
+
+
 def each(function: Any, *values: Any) -> Any:
     """A function of whole numbers, element by element where arrays came in; then a float each."""
     if all(isinstance(value, _PLAIN) for value in values):
         return function(*values)
     from numpy import vectorize
 
-    return vectorize(lambda *row: float(function(*map(int, row))), otypes=[float])(*values)
+    known: dict[tuple[Any, ...], float] = {}  # a grid has each value many times
+
+    def once(*row: Any) -> float:
+        if row not in known:
+            known[row] = float(function(*map(int, row)))
+        return known[row]
+
+    return vectorize(once, otypes=[float])(*values)

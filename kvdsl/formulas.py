@@ -140,7 +140,14 @@ class _Gather:
         return Term(label, _tidy(value), dimension, made, tuple(terms), note=note)
 
 
-total = _gathered("sum", "sum of the terms", sum)
+def _added(values: Sequence[Any]) -> Any:
+    if any(hasattr(value, "shape") for value in values):
+        # An array takes a Fraction, and becomes one of objects.
+        values = [float(value) if isinstance(value, Fraction) else value for value in values]
+    return sum(values)
+
+
+total = _gathered("sum", "sum of the terms", _added)
 greatest = _gathered(
     "greatest", "the greatest of the terms", lambda values: reduce(greater, values)
 )

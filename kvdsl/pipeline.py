@@ -182,7 +182,7 @@ def swept(
         deployment, faults = resolver.deployment(each, changes)
         found.extend(faults)
         if deployment is not None:
-            tables += [(each, table) for table in sweeps(resolver, deployment, changes)]
+            tables += [(each, table) for table in sweeps(resolver, deployment, changes, None)]
     return Report.of(found), tuple(tables)
 
 

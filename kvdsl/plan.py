@@ -394,13 +394,20 @@ class Comparison:
 @dataclass(frozen=True, slots=True)
 class SweepTable:
     """All combinations of a sweep: the axes, the values shown, and a row a point. `reasons` has
-    for each row why it cannot be planned, or nothing."""
+    for each row why it cannot be planned, or nothing. Where the rows are too many for people,
+    `told` are those that they are shown, each with why it is among them."""
 
     name: str
     axes: tuple[str, ...]
     shown: tuple[str, ...]
     rows: tuple[tuple[tuple[str, ...], tuple[Quantity | None, ...]], ...]
     reasons: tuple[str, ...] = ()
+    told: tuple[tuple[int, str], ...] = ()
+
+    @property
+    def people(self) -> tuple[tuple[int, str], ...]:
+        """Rows for people, with what is said of each."""
+        return self.told or tuple((number, "") for number in range(len(self.rows)))
 
     def reason(self, row: int) -> str:
         return self.reasons[row] if row < len(self.reasons) else ""

@@ -8,9 +8,12 @@ import pytest
 
 from kvdsl.pipeline import compile_text
 from kvdsl.plan import Plan
+from kvdsl.planning.sweeps import sweeps
+from kvdsl.project.loader import load_text
 from kvdsl.render.html import report_html
 from kvdsl.render.machine_plan import plans_form
-from kvdsl.render.tables import as_markdown, as_text, sweep_table
+from kvdsl.render.tables import as_markdown, as_text, sweep_csv, sweep_table
+from kvdsl.resolve.resolver import Resolver
 from kvdsl.spec.vocabulary import INPUTS, input_words
 
 SPEC = """kvspec 1
@@ -87,3 +90,52 @@ def test_every_input_has_words() -> None:
 )
 def test_the_hardware_says_what_it_is_made_of(on: str, told: str) -> None:
     assert plan("", on).hardware == told
+
+
+COUNTS = ", ".join(f"{n} req" for n in range(1, 61))
+PROMPTS = ", ".join(f"{n} ktok" for n in range(1, 11))
+LONG = f"sweep {{ workload.context = [{PROMPTS}]; workload.concurrency = [{COUNTS}]; %s }}"
+
+
+def test_of_a_long_table_people_are_shown_the_best_and_the_ends() -> None:
+    made = plan(LONG % "show = [decode.tpot, kv.tokens, kv.sequences]")
+    (sweep,) = made.sweeps
+    assert len(sweep.rows) == 600
+    told = [sweep.rows[number][0] for number, _ in sweep.told]
+    lengths, counts = ("1 ktok", "5 ktok", "10 ktok"), ("1 req", "30 req", "60 req")
+    assert told == [(length, count) for length in lengths for count in counts]
+    assert [why for _, why in sweep.told if why] == ["least time of a token, most whole requests"]
+    lines = as_text(sweep_table(sweep), 80)
+    assert lines[-4:] == [
+        "  9 of 600 points: the best of each value, and the ends of the axes; `kvdsl",
+        "    sweep --output csv` has all",
+        "  least time of a token, most whole requests: workload.context = 1 ktok,",
+        "    workload.concurrency = 1 req",
+    ]
+    assert as_text(sweep_table(sweep, whole=True), 80)[600].startswith("  10 ktok")
+    assert len(sweep_csv("prod", sweep).splitlines()) == 601
+    html = report_html([made], "0.1.0")
+    assert "9 of 600 points" in html
+    assert html.count('<td class="n bar"') == 9 * 3
+    form: Any = plans_form([made])
+    assert len(form["plans"][0]["sweeps"][0]["rows"]) == 600
+
+
+def test_a_chart_of_a_long_sweep_has_some_of_its_lines() -> None:
+    made = plan(LONG % "show = [decode.tpot]")
+    chart = next(c for c in made.charts if c.name == "sweep.decode.tpot")
+    assert [line.label for line in chart.series] == [
+        "1 req", "13 req", "25 req", "36 req", "48 req", "60 req",
+    ]  # fmt: skip
+    assert all(len(line.points) == 10 for line in chart.series)
+
+
+def test_a_plan_of_more_layouts_than_it_compiles_says_how_many_points_it_has() -> None:
+    resolver = Resolver(load_text(SPEC.format(on="pair", sweep="sweep big { layout.tp = [1, 2, 4, "
+                                  "8]; workload.concurrency = [1 req, 2 req] }")))  # fmt: skip
+    deployment, _ = resolver.deployment("prod")
+    assert deployment is not None
+    (table,) = sweeps(resolver, deployment, (), 2)
+    assert (table.name, len(table.rows)) == ("big (4 of 8 points)", 4)
+    (table,) = sweeps(resolver, deployment, (), None)
+    assert (table.name, len(table.rows)) == ("big", 8)

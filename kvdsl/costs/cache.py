@@ -6,10 +6,12 @@ share follows from the cuts of heads (or of the latent) and of the sequence.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 from kvdsl import units
-from kvdsl.arithmetic import at_least, over, times
+from kvdsl.arithmetic import at_least, each, over, times
 from kvdsl.costs.mixers import MIXERS, kept_values
 from kvdsl.costs.origins import of_layout, of_model, of_workload
 from kvdsl.costs.weights import Exact, stored
@@ -210,21 +212,25 @@ def rank_record(share: CacheShard) -> Fraction:
     return found * share.tokens.held
 
 
-def request_on_rank(stage: Stage, tokens: Exact, page: int = 1, *, states: bool = True) -> Fraction:
+def request_on_rank(stage: Stage, tokens: Any, page: int = 1, *, states: bool = True) -> Fraction:
     """Bytes of a request of so many tokens on a rank of a stage; pages count whole. `states` are
     those of fixed size, which a request has once however long it is."""
-    found = Fraction(0)
+    found = []
     for share in stage.cache:
         if share.part.state and not states:
             continue
-        kept = tokens if share.part.even else share.part.tokens(int(tokens))
+        kept = tokens if share.part.even else each(_kept_of(share.part), tokens)
         if page > 1 and not share.part.state:
             kept = -(-kept // page) * page
-        found += rank_record(share) * share.layers * kept
-    return found
+        found.append(times(rank_record(share) * share.layers, kept))
+    return sum(found, start=0)
 
 
-def requests_on_ranks(placement: Placement, tokens: Exact) -> tuple[Fraction, ...]:
+def _kept_of(part: CachePart) -> Callable[[Exact], int]:
+    return lambda tokens: part.tokens(int(tokens))
+
+
+def requests_on_ranks(placement: Placement, tokens: Any) -> tuple[Fraction, ...]:
     """`request_on_rank` by stage number."""
     found: list[Fraction] = []
     for stage in placement.stages:

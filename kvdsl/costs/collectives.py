@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import inf
 from types import MappingProxyType
 from typing import Any
 
-from kvdsl.arithmetic import over, real, times
+from kvdsl.arithmetic import over, real, some, times, where
 from kvdsl.costs.algorithms import Message
 from kvdsl.costs.cache import held_tokens
 from kvdsl.costs.libraries import Price, price
@@ -150,13 +151,15 @@ def _apart(
 ) -> tuple[tuple[Term, Term], ...]:
     """The exchanges of requests in two parts, in four, and so on to one by one."""
     found = []
-    most = tokens.value if isinstance(tokens.value, int | Fraction) else 2
-    for count in (n for n in PARTS if n <= most):
+    for count in (n for n in PARTS if some(tokens.value >= n)):
         parts = fixed("parts", count, "requests that exchange together")
         own = Term("tokens of a part", over(tokens.value, count), inputs=(tokens, parts))
         size = _payload(placement, exchange, own, None)
         each = _cost(placement, exchange, group, own, size, what).all
-        found.append((parts, repeated.derive("exchanges of all parts", count=parts, each=each)))
+        whole = repeated.derive("exchanges of all parts", count=parts, each=each)
+        if hasattr(tokens.value, "shape"):  # of many loads some have fewer tokens than parts
+            whole = replace(whole, value=where(tokens.value >= count, whole.value, inf))
+        found.append((parts, whole))
     return tuple(found)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kvdsl import units
-from kvdsl.arithmetic import rate
+from kvdsl.arithmetic import over, rate
 from kvdsl.costs import cache, collectives, overlap, passes
 from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.load import Load
@@ -21,7 +21,7 @@ from kvdsl.costs.passes import RankTime
 from kvdsl.formulas import Term, formula, greatest, total
 from kvdsl.placement.placement import Placement
 from kvdsl.spec.hardware import Device
-from kvdsl.units import TIME, TOKEN_RATE, tidy
+from kvdsl.units import TIME, TOKEN_RATE
 
 Number = int | Fraction | float
 
@@ -44,7 +44,7 @@ def decode(placement: Placement, books: tuple[Ledger, ...], load: Load) -> Decod
     exchanged = collectives.costs(
         placement, carried.tokens, carried.sampled, "decode step", pairs=carried.pairs
     )
-    slow = passes.slowest(times)
+    slow = passes.setters(times)
     exchanged = overlap.exposed(exchanged, passes.attentions(slow))
     stages = [slow[stage.number] for stage in placement.stages]
     sent = [cost.all for cost in exchanged]
@@ -106,8 +106,7 @@ def over_stages(
 
 def _mean_read(placement: Placement, books: tuple[Ledger, ...], load: Load) -> Term:
     """The mean over ranks: the mean number of requests, and of tokens on a cp rank."""
-    micro = Fraction(int(load.micro_batches.value))
-    sizes = cache.requests_on_ranks(placement, Fraction(load.context.value))
+    sizes = cache.requests_on_ranks(placement, load.context.value)
     tokens = cache.stage_token_terms(placement)
     kinds: dict[int, list[Device]] = {}
     for book in books:
@@ -123,7 +122,7 @@ def _mean_read(placement: Placement, books: tuple[Ledger, ...], load: Load) -> T
         )
         requests = Term(
             "requests in a micro-batch, mean",
-            tidy(Fraction(load.mean.value) / micro),
+            over(load.mean.value, load.micro_batches.value),
             units.REQUESTS,
             inputs=(load.mean, load.micro_batches),
         )

@@ -7,9 +7,10 @@ from `estimate(subject)`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil
+from typing import Any
 
 from kvdsl import units
+from kvdsl.arithmetic import at_least, finite_or, floored, raised, real, smaller, some, times
 from kvdsl.costs import cache, memory, money, weights
 from kvdsl.costs.decode import Decode, decode
 from kvdsl.costs.fitted import fewest, fitted, place
@@ -52,6 +53,37 @@ def estimate(subject: Subject, placement: Placement | None = None) -> Estimate:
     books = memory.ledgers(placement)
     capacity = memory.capacities(placement, books)
     values = _values(placement, books, capacity)
+    return _timed(placement, books, capacity, values)
+
+
+def many(found: Estimate, workload: Workload, values: dict[str, Term]) -> dict[str, Term]:
+    """The values of many loads of one estimate, as arrays: `workload` has an array for each of what
+    differs, and `values` those of `of_length` by load. Where ranks stand and what they weigh is as
+    in `found`."""
+    placement, books = reloaded(found, workload), found.ledgers
+    fixed = {**_of_token(placement, books), **_of_memory(placement, books)}
+    return _timed(placement, books, (), {**fixed, **values}).values
+
+
+def of_length(found: Estimate, workload: Workload) -> dict[str, Term]:
+    """The values that follow from how long requests are and not from how many there are."""
+    placement = reloaded(found, workload)
+    capacity = memory.capacities(placement, found.ledgers)
+    return {
+        **cache.request_terms(placement, cache.held_tokens(placement.subject)),
+        "kv.copies": cache.copies_term(placement),
+        **memory.capacity_terms(placement.subject, capacity),
+    }
+
+
+def _timed(
+    placement: Placement,
+    books: tuple[Ledger, ...],
+    capacity: tuple[Capacity, ...],
+    values: dict[str, Term],
+) -> Estimate:
+    """The estimate of a load, or of an array of loads."""
+    subject = placement.subject
     pace = constants(subject)
     if pace is not None:
         found = fitted(placement, books, pace, values["kv.sequences"])
@@ -93,15 +125,28 @@ def _values(
     placement: Placement, books: tuple[Ledger, ...], capacity: tuple[Capacity, ...]
 ) -> dict[str, Term]:
     subject = placement.subject
-    fullest = memory.fullest(books)
+    return {
+        **_of_token(placement, books),
+        **cache.request_terms(placement, cache.held_tokens(subject)),
+        "kv.copies": cache.copies_term(placement),
+        **memory.capacity_terms(subject, capacity),
+        **_of_memory(placement, books),
+    }
+
+
+def _of_token(placement: Placement, books: tuple[Ledger, ...]) -> dict[str, Term]:
     tokens = cache.token_terms(placement)
     return {
         **tokens,
         **weights.break_even_terms(placement, tokens["kv.bytes_per_token"]),
         "kv.bytes_per_token_per_gpu": memory.largest_token(books),
-        **cache.request_terms(placement, cache.held_tokens(subject)),
-        "kv.copies": cache.copies_term(placement),
-        **memory.capacity_terms(subject, capacity),
+    }
+
+
+def _of_memory(placement: Placement, books: tuple[Ledger, ...]) -> dict[str, Term]:
+    subject = placement.subject
+    fullest = memory.fullest(books)
+    return {
         "memory.weights": fullest.weights,
         "memory.kv": fullest.room,
         "memory.reserve": fullest.reserve,
@@ -137,12 +182,13 @@ def _solved(
     """Requests in flight that a rate means, at most what fits."""
     workload = placement.subject.workload
     share = placement.subject.pool.share
-    rate = float(workload.rate or 0) * float(share if share is not None else 1)
-    wait = first.ttft.value if first is not None and not first.saturated else 0.0
-    limit = max(1, int(capacity.value))
-    output = float(output_of(placement.subject).value)
+    arrivals = 0 if workload.rate is None else workload.rate
+    rate = real(arrivals) * float(share if share is not None else 1)
+    wait = 0.0 if first is None else finite_or(first.ttft.value, 0.0)
+    limit = at_least(floored(capacity.value, 1), 1)
+    output = real(output_of(placement.subject).value)
 
-    def needed(count: int) -> int:
+    def needed(count: Any) -> Any:
         """Requests in flight by Little's law if so many share a step."""
         asked = Term("requests in flight", count, units.REQUESTS)
         step = decode(placement, books, load(placement.subject, asked, capacity))
@@ -150,14 +196,14 @@ def _solved(
             rate=rate,
             ttft=wait,
             output=output,
-            tpot=float(step.terms["decode.tpot"].value),
+            tpot=real(step.terms["decode.tpot"].value),
         )
-        return ceil(flying)
+        return raised(flying, 1)
 
     high = fewest(limit, needed)
     note = "solved from the rate by Little's law"
-    arrivals = memory.leaf(workload, "rate", "arrivals", workload.rate or 0, units.REQUEST_RATE)
-    return Term("requests in flight", high, units.REQUESTS, inputs=(arrivals,), note=note)
+    written = memory.leaf(workload, "rate", "arrivals", arrivals, units.REQUEST_RATE)
+    return Term("requests in flight", high, units.REQUESTS, inputs=(written,), note=note)
 
 
 def _arriving(subject: Subject, values: dict[str, Term]) -> None:
@@ -186,15 +232,15 @@ def _free(placement: Placement, books: tuple[Ledger, ...], carried: Load) -> Ter
     book = memory.fullest(books)
     stage = placement.stages[book.rank.stage]
     length = cache.held_tokens(placement.subject)
-    common = min(placement.subject.workload.prefix_common, length)
+    common = smaller(placement.subject.workload.prefix_common, length)
     each = cache.request_on_rank(stage, length - common)
-    shared = cache.request_on_rank(stage, common, states=bool(common))
+    shared = cache.request_on_rank(stage, common, states=some(common))
     used = Term(
         "cache of the requests on the busiest rank",
-        each * int(carried.busiest.value) + shared,
+        times(each, carried.busiest.value) + shared,
         units.BYTES,
         inputs=(carried.busiest, book.token),
-        note=f"requests of {units.grouped(length)} tok",
+        note=f"requests of {units.grouped(length)} tok" if not hasattr(length, "shape") else "",
     )
     return free_room.derive("free room", room=book.room, used=used)
 

@@ -10,10 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil
+from typing import Any
 
 from kvdsl import units
-from kvdsl.arithmetic import greater, over, rate, real
+from kvdsl.arithmetic import (
+    at_least,
+    finite_or,
+    floored,
+    greater,
+    over,
+    raised,
+    rate,
+    real,
+    smaller,
+    some,
+    where,
+)
 from kvdsl.costs.decode import Decode, kinds_read, over_stages
 from kvdsl.costs.draft import Drafting, drafting
 from kvdsl.costs.load import Load, arrivals_at, asked_requests, load, output_of, place_wait
@@ -167,7 +179,7 @@ def place(
 ) -> Term | None:
     """What clients wait for a place in a cache that they overfill; `pace` None: in full, as closed
     loops that never end do. Without `always` None where all fit."""
-    if not always and (not carried.queued or not positive(output)):
+    if not always and not (carried.overfull and positive(output)):
         return None
     full = pace.full if pace else fixed("share waited for", 1, "closed loops of clients: all of it")
     return place_wait.derive(
@@ -226,33 +238,35 @@ def _asked(
 ) -> Term:
     """Requests in flight that a rate means: the fewest that serve it, or, where even a full cache
     cannot, what it asks then."""
-    limit = max(1, int(real(capacity.value)))
-    arriving = float(rate.value) if rate is not None else 0.0
+    limit = at_least(floored(capacity.value, 1), 1)
+    arriving = real(rate.value) if rate is not None else 0.0
 
-    def needed(count: int) -> int:
+    def needed(count: Any) -> Any:
         asked = Term("requests in flight", count, units.REQUESTS)
         carried = load(subject, asked, capacity)
         found = made.at(carried, lengths)
         wait = 0.0
         if subject.pool.role == "both":
-            wait = float(made.first(found, carried, lengths, rate).ttft.value)
-        wait = wait if wait != float("inf") else 0.0
-        return ceil(arriving * (wait + real(lengths.output.value) * float(found.tpot.value)))
+            wait = finite_or(made.first(found, carried, lengths, rate).ttft.value, 0.0)
+        return raised(arriving * (wait + real(lengths.output.value) * found.tpot.value), 1)
 
     count = fewest(limit, needed)
     return Term("requests in flight", count, units.REQUESTS, inputs=(rate,) if rate else (),
                 note="solved from the rate by Little's law")  # fmt: skip
 
 
-def fewest(limit: int, needed: Callable[[int], int]) -> int:
-    """The least count that is at least what it needs; what the limit needs, where none is."""
-    low, high = 0, 1
-    while high < limit and high < needed(high):
-        low, high = high, min(high * 2, limit)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if middle >= needed(middle) else (middle, high)
-    return max(high, needed(high)) if high == limit else high
+def fewest(limit: Any, needed: Callable[[Any], Any]) -> Any:
+    """The least count that is at least what it needs; what the limit needs, where none is. With an
+    array of limits each has its own."""
+    low, high = 0 * limit, 0 * limit + 1
+    while some(grows := (high < limit) & (high < needed(high))):
+        low, high = where(grows, high, low), where(grows, smaller(high * 2, limit), high)
+    while some(apart := high - low > 1):
+        middle = at_least((low + high) // 2, 1)
+        enough = middle >= needed(middle)
+        low = where(apart & (middle < needed(middle)), middle, low)
+        high = where(apart & enough, middle, high)
+    return where(high == limit, greater(high, needed(high)), high)
 
 
 # --- as a plan shows it --------------------------------------------------------------------------
@@ -298,8 +312,8 @@ def _decode(placement: Placement, made: Serving, found: Steady, carried: Load) -
 def _mean_read(placement: Placement, times: tuple[RankTime, ...], carried: Load) -> Term:
     """The cache read of a rank that has the mean number of requests."""
     read = over_stages(placement, times, "cache read", lambda t: t.cache_read)
-    busiest = Fraction(carried.busiest.value)
-    part = over(carried.mean.value, busiest) if busiest else Fraction(1)
+    busiest = carried.busiest.value
+    part = where(busiest > 0, over(carried.mean.value, at_least(busiest, 1)), Fraction(1))
     share = Term("mean over busiest", part, inputs=(carried.mean, carried.busiest))
     return scaled.derive("cache read, mean over ranks", time=read, share=share)
 

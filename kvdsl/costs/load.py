@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kvdsl import units
-from kvdsl.arithmetic import greater, over, raised, rate, real, smaller
+from kvdsl.arithmetic import greater, over, raised, rate, real, smaller, some
 from kvdsl.costs.origins import fixed, leaf, of_layout
 from kvdsl.costs.weights import Exact
 from kvdsl.formulas import Term, formula
@@ -50,6 +50,11 @@ class Load:
     @property
     def queued(self) -> int:
         return max(0, int(self.asked.value) - int(self.served.value))
+
+    @property
+    def overfull(self) -> bool:
+        """Whether some do not fit, under any of the loads where these are many."""
+        return some(self.asked.value > self.served.value)
 
 
 @formula(
@@ -96,7 +101,7 @@ def output_of(subject: Subject) -> Term:
 def yielded(subject: Subject, flow: Term) -> Term:
     """Output tokens a second: what requests in flight yield, at most what arrives."""
     arrivals, output = arrivals_at(subject), output_of(subject)
-    if arrivals is None or not output.value:
+    if arrivals is None or not some(output.value):
         return flow
     return arriving_throughput.derive("output", flow=flow, arrivals=arrivals, output=output)
 
@@ -168,6 +173,6 @@ def _context(subject: Subject) -> Term:
     if workload.context is not None:
         return leaf(workload, "context", "tokens read of each request", workload.context,
                     units.TOKENS)  # fmt: skip
-    prompt = leaf(workload, "prompt", "prompt", workload.prompt or 0, units.TOKENS)
-    output = leaf(workload, "output", "output", workload.output or 0, units.TOKENS)
+    prompt = leaf(workload, "prompt", "prompt", workload.prompt_tokens, units.TOKENS)
+    output = leaf(workload, "output", "output", workload.output_tokens, units.TOKENS)
     return middle.derive("tokens read of each request", prompt=prompt, output=output)

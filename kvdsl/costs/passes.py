@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from kvdsl import units
 from kvdsl.arithmetic import floored, over, real, times, where
@@ -139,6 +140,34 @@ def slowest(times: tuple[RankTime, ...]) -> dict[int, RankTime]:
 
 
 @dataclass(frozen=True, slots=True)
+class Setter:
+    """What sets the pace of a stage: the time of its slowest rank class, and of its attention."""
+
+    time: Term
+    kv: Term
+
+
+def setters(times: tuple[RankTime, ...]) -> dict[int, Setter]:
+    """What sets the pace, by stage number; each load of an array may have another rank class."""
+    found: dict[int, Setter] = {}
+    for each in times:
+        stage, own = each.ledger.rank.stage, Setter(each.time, each.kv)
+        found[stage] = _slower(own, found[stage]) if stage in found else own
+    return found
+
+
+def _slower(own: Setter, before: Setter) -> Setter:
+    slower: Any = own.time.value > before.time.value
+    if not hasattr(slower, "any"):
+        return own if slower else before
+
+    def picked(one: Term, other: Term) -> Term:
+        return Term(one.label, where(slower, one.value, other.value), TIME, inputs=(one, other))
+
+    return Setter(picked(own.time, before.time), picked(own.kv, before.kv))
+
+
+@dataclass(frozen=True, slots=True)
 class _Products:
     """A pass's time on a rank but for the cache: as the fields of RankTime."""
 
@@ -153,7 +182,7 @@ def bandwidth_of(device: Device) -> Term:
                 device.bandwidth, units.BYTE_RATE)  # fmt: skip
 
 
-def attentions(slowest: Mapping[int, RankTime]) -> dict[int, Term]:
+def attentions(slowest: Mapping[int, Setter | RankTime]) -> dict[int, Term]:
     """The time of attention on the slowest rank of each stage, by its number."""
     return {number: rank.kv for number, rank in slowest.items()}
 
@@ -199,7 +228,7 @@ def _works(
         own = carried.sampled if module == "head" else carried.tokens
         many = Term(
             "tokens",
-            tidy(Fraction(own.value) * tokens),
+            times(own.value, tokens),
             inputs=(own,),
             note=f"{tokens} DP ranks' tokens" if tokens != 1 else "",
         )
@@ -319,7 +348,7 @@ def step_bytes(placement: Placement, requests: Term, context: Term) -> tuple[Ter
         run=of_layout(placement.subject, "run of tokens", a.interleave),
     )
     # request_on_rank gives the mean over cp ranks; the fullest holds its run of tokens.
-    sizes = cache.requests_on_ranks(placement, Fraction(kept.value) * a.cp)
+    sizes = cache.requests_on_ranks(placement, times(kept.value, a.cp))
     tokens = cache.stage_token_terms(placement)
     for stage in placement.stages:
         each = Term(
@@ -339,7 +368,7 @@ def decode_carried(placement: Placement, requests: Term, context: Term) -> Carri
     a = placement.degrees.attention
     pairs = Term(
         "pairs of query and key on a rank",
-        tidy(Fraction(requests.value) * Fraction(context.value) * placement.subject.keep / a.cp),
+        over(times(requests.value, context.value, placement.subject.keep), a.cp),
         NONE,
         inputs=(requests, context),
         note="each request's new token with each cached one",
@@ -365,9 +394,9 @@ def prefill_carried(placement: Placement, new: Term, found: Term) -> Carried:
     a = placement.degrees.attention
     ways = a.cp * a.pcp
     pairs = causal_pairs.derive("pairs of query and key", new=new, found=found)
-    on_rank = Term("pairs on a rank", tidy(Fraction(pairs.value) / ways), NONE, inputs=(pairs,),
+    on_rank = Term("pairs on a rank", over(pairs.value, ways), NONE, inputs=(pairs,),
                    note=f"over {counted(ways, 'ranks')} of the sequence")  # fmt: skip
-    tokens = Term("tokens of a DP rank", tidy(Fraction(new.value) / a.pcp), inputs=(new,))
+    tokens = Term("tokens of a DP rank", over(new.value, a.pcp), inputs=(new,))
     one = fixed("requests", 1, "one prompt on each DP rank", units.REQUESTS)
     last = fixed("tokens that the head scores", 1, "the last of a prompt")
     read = step_bytes(placement, one, found)

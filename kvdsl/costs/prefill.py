@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import inf
 
 from kvdsl import units
-from kvdsl.arithmetic import at_least, real, times, where
+from kvdsl.arithmetic import at_least, real, some, times, where
 from kvdsl.arithmetic import rate as rate_of
 from kvdsl.costs import collectives, overlap, passes
 from kvdsl.costs.collectives import CollectiveCost
@@ -75,7 +75,8 @@ class Prefill:
 
     @property
     def saturated(self) -> bool:
-        return self.ttft.value == float("inf")
+        """Whether a queue only grows, under every load."""
+        return not some(self.ttft.value < float("inf"))
 
 
 def prefill(placement: Placement, books: tuple[Ledger, ...]) -> Prefill:
@@ -86,7 +87,7 @@ def prefill(placement: Placement, books: tuple[Ledger, ...]) -> Prefill:
     exchanged = collectives.costs(
         placement, carried.tokens, carried.sampled, "prefill", pairs=carried.pairs, found=found
     )
-    slow = passes.slowest(times)
+    slow = passes.setters(times)
     exchanged = overlap.exposed(exchanged, passes.attentions(slow))
     taken = {stage.number: [slow[stage.number].time] for stage in placement.stages}
     for cost in exchanged:

@@ -1,168 +1,261 @@
 """Sweeps: every combination of a sweep's values, each the deployment with those changes.
 
-Comes in: the resolver, a deployment, the changes already made. Goes out: tables. A point that does
-not resolve, cannot be planned or does not fit keeps its row, empty, with the reason.
+Comes in: the resolver, a deployment, the changes already made. Goes out: tables. Points that differ
+in nothing but their load are a family: it is compiled once, and all its loads are one evaluation on
+arrays. A point that does not resolve, cannot be planned or does not fit keeps its row, empty, with
+the reason. Not its job: the times of a load (costs).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
-from itertools import islice, product
+from dataclasses import dataclass, field, replace
+from itertools import product
+from math import prod
 
-from kvdsl.comparison import LABELS
+from kvdsl.comparison import LABELS, ROWS
 from kvdsl.diagnostics import Severity
-from kvdsl.plan import Chart, Series, SweepTable
+from kvdsl.plan import SweepTable
 from kvdsl.planning.deploy import outcome
+from kvdsl.planning.loads import LENGTHS, Answers, answers
 from kvdsl.resolve.changes import Change
 from kvdsl.resolve.resolver import Resolver
-from kvdsl.spec.deployment import Deployment, Sweep
-from kvdsl.spec.vocabulary import input_words
+from kvdsl.spec.deployment import Axis, Deployment, Sweep
+from kvdsl.spec.workload import Workload
 from kvdsl.syntax.nodes import Expr
-from kvdsl.units import NONE, Quantity, shown, unit
+from kvdsl.units import shown
 
 SHOWN = ("kv.tokens", "kv.sequences", "memory.weights", "decode.tpot", "decode.throughput",
          "cost.per_mtok")  # fmt: skip
 """Values of a sweep that says nothing of `show`."""
 
-MOST_ROWS = 400
-"""Points that a plan runs one by one; the rest of a larger sweep is left out, and says so."""
+MOST_COMPILED = 400
+"""Families that a plan compiles; the points of the rest are left out, and it says so."""
+
+MANY = 200
+"""Points of which people are shown all."""
+
+FEW_AXES = 2
+MOST_TOLD = 40
+"""Points that they are shown of more."""
+
+BETTER = {name: more for name, _, more in ROWS}
+"""Whether more of a value is better."""
+
+LOADS = (*LENGTHS, "concurrency", "rate", "prefix_hits")
+"""What of a workload is a load and no more: nothing is placed by it."""
+
+Point = tuple[int, ...]
+"""The position of a value on each axis."""
 
 
 def sweeps(
-    resolver: Resolver, deployment: Deployment, changes: Sequence[Change] = ()
+    resolver: Resolver,
+    deployment: Deployment,
+    changes: Sequence[Change] = (),
+    most: int | None = MOST_COMPILED,
 ) -> tuple[SweepTable, ...]:
-    return tuple(_table(resolver, deployment.name, sweep, changes) for sweep in deployment.sweeps)
+    """`most` families of a sweep are compiled; all of them where it is None."""
+    return tuple(
+        _table(_Variants(resolver, deployment, sweep, changes), most) for sweep in deployment.sweeps
+    )
 
 
-def _table(resolver: Resolver, name: str, sweep: Sweep, changes: Sequence[Change]) -> SweepTable:
-    rows, reasons = [], []
-    every = product(*(axis.values for axis in sweep.axes))
+def _table(variants: _Variants, most: int | None) -> SweepTable:
+    sweep = variants.sweep
     names = sweep.show or SHOWN
-    for point in islice(every, MOST_ROWS):
-        made = [
-            Change(axis.path, value, axis.at) for axis, value in zip(sweep.axes, point, strict=True)
-        ]
-        values, reason = _values(resolver, name, (*changes, *made), names)
-        rows.append((tuple(map(_text, point)), values))
-        reasons.append(reason)
-    found = [n for i, n in enumerate(names) if sweep.show or any(r[1][i] for r in rows)]
-    kept = [names.index(n) for n in found]
+    families: dict[Point, list[Point]] = {}
+    for point in product(*(range(len(axis.values)) for axis in sweep.axes)):
+        families.setdefault(variants.family(point), []).append(point)
+    taken = list(families.values())[:most]
+    found: dict[Point, tuple[Answers, str]] = {}
+    for points in taken:
+        found.update(zip(points, _family(variants, points, names), strict=True))
+    rows = sorted(found)
+    titles = [n for i, n in enumerate(names) if sweep.show or any(found[r][0][i] for r in rows)]
+    kept = [names.index(name) for name in titles]
+    size = prod(len(axis.values) for axis in sweep.axes)
     title = sweep.name
-    size = 1
-    for axis in sweep.axes:
-        size *= len(axis.values)
-    if size > MOST_ROWS:
-        title = f"{title} (the first {MOST_ROWS} of {size:,} points)".strip()
-    return SweepTable(
+    if len(rows) < size:
+        title = f"{title} ({len(rows):,} of {size:,} points)".strip()
+    table = SweepTable(
         title,
         tuple(axis.path for axis in sweep.axes),
-        tuple(found),
-        tuple((point, tuple(values[i] for i in kept)) for point, values in rows),
-        tuple(reasons),
+        tuple(titles),
+        tuple((variants.texts(p), tuple(found[p][0][i] for i in kept)) for p in rows),
+        tuple(found[p][1] for p in rows),
     )
+    return replace(table, told=_told(table, rows)) if len(rows) > MANY else table
+
+
+def _told(table: SweepTable, points: Sequence[Point]) -> tuple[tuple[int, str], ...]:
+    """The rows of a long table that people are shown: the best of each value, and the ends of all
+    axes with, of two, their middles."""
+    words: dict[int, list[str]] = {}
+    for column, name in enumerate(table.shown):
+        known = [(n, q) for n, (_, row) in enumerate(table.rows) if (q := row[column]) is not None]
+        if name in BETTER and len({shown(quantity) for _, quantity in known}) > 1:
+            pick = max if BETTER[name] else min
+            best = pick(known, key=lambda each: each[1].value)[0]
+            extreme = "most" if BETTER[name] else "least"
+            words.setdefault(best, []).append(f"{extreme} {LABELS[name]}")
+    lasts = [max(point[n] for point in points) for n in range(len(table.axes))]
+    places = [{0, last // 2, last} if len(lasts) <= FEW_AXES else {0, last} for last in lasts]
+    for number, point in enumerate(points):
+        if all(at in place for at, place in zip(point, places, strict=True)):
+            words.setdefault(number, [])
+    few = sorted(words, key=lambda number: (not words[number], number))[:MOST_TOLD]
+    return tuple((number, ", ".join(words[number])) for number in sorted(few))
+
+
+def _family(
+    variants: _Variants, points: Sequence[Point], names: Sequence[str]
+) -> Iterator[tuple[Answers, str]]:
+    """What each point answers, or why it answers nothing."""
+    nothing: Answers = (None,) * len(names)
+    loads = [variants.load(point) for point in points]
+    sound = [i for i, load in enumerate(loads) if not isinstance(load, str)]
+    first = points[sound[0] if sound else 0]
+    deployment, why = variants.whole(first)
+    if deployment is None:
+        yield from ((nothing, load if isinstance(load, str) else why) for load in loads)
+        return
+    # A run measured one point; the others are reckoned.
+    made = outcome(deployment.model_copy(update={"measured": None}))
+    if not made.values or any(not e.fits for e in made.estimates.values()):
+        yield from ((nothing, load if isinstance(load, str) else made.why) for load in loads)
+        return
+    chosen = [load for load in loads if not isinstance(load, str)]
+    known = iter(answers(made, chosen, names) if len(chosen) > 1 else [_own(made.values, names)])
+    for load in loads:
+        yield (nothing, load) if isinstance(load, str) else (next(known), "")
+
+
+def _own(values: Mapping[str, object], names: Sequence[str]) -> Answers:
+    from kvdsl.formulas import Term
+
+    terms = (values.get(name) for name in names)
+    return tuple(term.quantity if isinstance(term, Term) else None for term in terms)
+
+
+Load = Mapping[str, Workload]
+"""The workload of each pool."""
+
+
+@dataclass(slots=True)
+class _Variants:
+    """The points of a sweep as deployments. What a load is, is resolved once for each value of its
+    axis."""
+
+    resolver: Resolver
+    deployment: Deployment
+    sweep: Sweep
+    changes: Sequence[Change]
+    _of_axis: dict[tuple[Point, int, int], Load | str] = field(default_factory=dict)
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        return self.sweep.axes
+
+    def texts(self, point: Point) -> tuple[str, ...]:
+        return tuple(_text(axis.values[i]) for axis, i in zip(self.axes, point, strict=True))
+
+    def family(self, point: Point) -> Point:
+        """The point with every load at its first value: what has to be compiled. Requests without
+        output have a family of their own, as no decode step is taken."""
+        silent = any(_word(axis) == "output" and _silent(axis.values[i])
+                     for axis, i in zip(self.axes, point, strict=True))  # fmt: skip
+        own = (0 if self._is_load(n) else i for n, i in enumerate(point))
+        return (*own, int(silent))
+
+    def _is_load(self, number: int) -> bool:
+        """Whether an axis changes a load alone, and nothing after it replaces that."""
+        path, word = self.axes[number].path, _word(self.axes[number])
+        if word not in LOADS or (word in LENGTHS and self._classed):
+            return False
+        return not any(path.startswith(f"{axis.path}.") for axis in self.axes[number + 1 :])
+
+    @property
+    def _classed(self) -> bool:
+        """Whether requests are, or may be, of classes, whose lengths follow from the workload's."""
+        workloads = (pool.workload for pool in self.deployment.pools.values())
+        whole = any(axis.path.split(".")[-1] == "workload" for axis in self.axes)
+        return whole or any(w is not None and bool(w.classes) for w in workloads)
+
+    def whole(self, point: Point) -> tuple[Deployment | None, str]:
+        """The deployment of a point, or why there is none."""
+        made = [
+            Change(axis.path, axis.values[i], axis.at)
+            for axis, i in zip(self.axes, point, strict=True)
+        ]
+        deployment, faults = self.resolver.variant(self.deployment.name, (*self.changes, *made))
+        errors = (d.headline for d in faults if d.severity is Severity.ERROR)
+        return deployment, "" if deployment else next(errors, "it cannot be resolved")
+
+    def load(self, point: Point) -> Load | str:
+        """The workloads of a point, or why there are none."""
+        found: dict[str, Workload] = {}
+        for number in range(len(point)):
+            if not self._is_load(number):
+                continue
+            one = self._valued(point, number)
+            if isinstance(one, str):
+                return one
+            word = _word(self.axes[number])
+            for pool, workload in one.items():
+                if pool not in found:
+                    found[pool] = workload
+                    continue
+                origins = {**found[pool].origins}
+                if word in workload.origins:
+                    origins[word] = workload.origins[word]
+                changed = {word: getattr(workload, word), "origins": origins}
+                found[pool] = found[pool].model_copy(update=changed)
+        return found
+
+    def _valued(self, point: Point, number: int) -> Load | str:
+        """The workloads with one load at the point's value, and the others at the first that can
+        stand; what else changes the workload is as at the point."""
+        beside = tuple(
+            0 if self._is_load(n) or not _of_workload(axis) else point[n]
+            for n, axis in enumerate(self.axes)
+        )
+        key = (beside, number, point[number])
+        if key not in self._of_axis:
+            changed = tuple(point[number] if n == number else i for n, i in enumerate(beside))
+            made = [
+                Change(axis.path, axis.values[i], axis.at)
+                for n, (axis, i) in enumerate(zip(self.axes, changed, strict=True))
+                if n == number or (_of_workload(axis) and not self._is_load(n))
+            ]
+            deployment, faults = self.resolver.variant(self.deployment.name, (*self.changes, *made))
+            if deployment is None:
+                errors = (d.headline for d in faults if d.severity is Severity.ERROR)
+                self._of_axis[key] = next(errors, "it cannot be resolved")
+            else:
+                self._of_axis[key] = {
+                    name: pool.workload
+                    for name, pool in deployment.pools.items()
+                    if pool.workload is not None
+                }
+        return self._of_axis[key]
+
+
+def _word(axis: Axis) -> str:
+    """`concurrency` of `workload.concurrency` and of `pools.decode.workload.concurrency`."""
+    names = axis.path.split(".")
+    return names[-1] if len(names) > 1 and names[-2] == "workload" else ""
+
+
+def _of_workload(axis: Axis) -> bool:
+    """Whether an axis may change what a workload says."""
+    return axis.path.split(".")[0] in ("workload", "pools")
+
+
+def _silent(value: Expr) -> bool:
+    return value.span.text.split(" ")[0].strip("0_.") == ""
 
 
 def _text(expr: Expr) -> str:
     text = " ".join(expr.span.text.split())
     return text.rpartition(".")[2] if text.startswith(("formats.", "models.", "recipes.")) else text
-
-
-def _values(
-    resolver: Resolver, name: str, changes: Sequence[Change], names: Sequence[str]
-) -> tuple[tuple[Quantity | None, ...], str]:
-    """What a point answers, or why it answers nothing."""
-    nothing = (None,) * len(names)
-    deployment, faults = resolver.variant(name, changes)
-    if deployment is None:
-        errors = (d.headline for d in faults if d.severity is Severity.ERROR)
-        return nothing, next(errors, "it cannot be resolved")
-    # A run measured one point; the others are reckoned.
-    found = outcome(deployment.model_copy(update={"measured": None}))
-    if not found.values or any(not e.fits for e in found.estimates.values()):
-        return nothing, found.why
-    answers = (found.values.get(name) for name in names)
-    return tuple(None if term is None else term.quantity for term in answers), ""
-
-
-# --- charts ------------------------------------------------------------------------------------
-
-CHARTED = ("kv.tokens", "cost.per_mtok", "decode.tpot")
-"""Values that a sweep's charts show, as far as it has them: at most two."""
-
-MOST_LINES = 6
-
-
-def sweep_charts(tables: Sequence[SweepTable]) -> tuple[Chart, ...]:
-    """Charts of the sweeps with an axis of numbers: lines are the combinations of the others."""
-    return tuple(chart for table in tables for chart in _charts(table))
-
-
-def _charts(table: SweepTable) -> Iterator[Chart]:
-    across = next((i for i in range(len(table.axes)) if _numbers(table, i)), None)
-    if across is None:
-        return
-    lines: dict[str, list[int]] = {}
-    for number, (point, _) in enumerate(table.rows):
-        rest = [_named(table.axes[i], text) for i, text in enumerate(point) if i != across]
-        lines.setdefault(", ".join(rest) or "this plan", []).append(number)
-    if len(lines) > MOST_LINES:
-        return
-    for name in [n for n in CHARTED if n in table.shown][:2]:
-        column = table.shown.index(name)
-        found = [row[1][column] for row in table.rows]
-        most = max((q for q in found if q is not None), key=lambda q: q.value, default=None)
-        if most is not None:
-            yield _chart(table, across, column, lines, shown(most).rsplit(" ", 1)[-1])
-
-
-def _named(axis: str, text: str) -> str:
-    """`TP 8`, but `16 req` and `fp8`, which say what they are."""
-    return f"{input_words(axis)} {text}" if text.isdecimal() else text
-
-
-def _numbers(table: SweepTable, axis: int) -> bool:
-    """Whether an axis goes through more than two figures of one dimension."""
-    found = {point[axis]: _figure(point[axis]) for point, _ in table.rows}
-    figures = [figure for figure in found.values() if figure is not None and figure.value > 0]
-    alike = len({figure.dimension for figure in figures}) == 1
-    return len(figures) > 2 and len(figures) == len(found) and alike
-
-
-def _figure(text: str) -> Quantity | None:
-    """`16`, `1_024` or `8 ktok` as a quantity."""
-    number, _, word = text.partition(" ")
-    try:
-        value = Fraction(number.replace("_", ""))
-    except (ValueError, ZeroDivisionError):
-        return None
-    known = unit(word) if word else (NONE, Fraction(1))
-    return None if known is None else Quantity(value * known[1], known[0])
-
-
-def _chart(
-    table: SweepTable, across: int, column: int, lines: Mapping[str, Sequence[int]], scale: str
-) -> Chart:
-    axis, name = input_words(table.axes[across]), table.shown[column]
-    along = [figure for point, _ in table.rows if (figure := _figure(point[across])) is not None]
-
-    def points(rows: Sequence[int]) -> Iterator[tuple[float, float]]:
-        for number in rows:
-            point, figures = table.rows[number]
-            place, figure = _figure(point[across]), figures[column]
-            if place is not None and figure is not None:
-                yield float(place.value), float(figure.in_unit(scale))
-
-    series = tuple(Series(label, tuple(points(rows))) for label, rows in lines.items())
-    words = LABELS[name]
-    return Chart(
-        f"sweep.{name}",
-        f"{words[0].upper()}{words[1:]} over {axis}",
-        f"{words} in {scale} over {axis}, a line for each of: {', '.join(lines)}.",
-        axis,
-        along[0].dimension.base_unit if along[0].dimension != NONE else "",
-        words,
-        scale,
-        tuple(s for s in series if s.points),
-        log_x=True,
-    )

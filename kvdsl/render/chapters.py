@@ -32,6 +32,7 @@ from kvdsl.render.svg.memory import memory
 from kvdsl.render.svg.placement import placement
 from kvdsl.render.svg.step import step
 from kvdsl.render.svg.traffic import Traffic, traffic, traffic_bars
+from kvdsl.render.tables import few_told
 from kvdsl.units import Quantity, shown
 
 _SEVERITIES = (Severity.ERROR, Severity.WARNING, Severity.INFO)
@@ -308,6 +309,10 @@ class Chapter:
     def differs(self, name: str) -> bool:
         comparison = self.plan.comparison
         return comparison is None or not _equal(comparison.columns, name)
+
+    def few_told(self, sweep: SweepTable) -> str:
+        """What a table leaves out, and where it is."""
+        return few_told(sweep)
 
     def share(self, sweep: SweepTable, column: int, figure: Quantity | None) -> int:
         """How long a figure's bar is, in percent of its column: the largest has `_LONGEST_BAR`."""

@@ -36,6 +36,9 @@ _GROUPS = ("weights", "cache", "free", "reserve", "over")
 MOST_POINTS = 4
 """Points of a sweep that one reason names."""
 
+MOST_REASONS = 20
+"""Reasons that a table gives."""
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -63,7 +66,7 @@ def tables(plan: Plan) -> tuple[Table, ...]:
     made += [step_table(step) for step in plan.steps]
     made += flow_tables(plan.flow) if plan.flow else ()
     made += [comparison_table(plan.comparison)] if plan.comparison else []
-    return (*made, *(sweep_table(sweep) for sweep in plan.sweeps))
+    return (*made, *(sweep_table(sweep, whole=True) for sweep in plan.sweeps))
 
 
 def requirements_table(plan: Plan) -> Table:
@@ -191,25 +194,47 @@ def comparison_table(comparison: Comparison) -> Table:
     return Table("comparison", "Layouts compared", header, tuple(rows), blank, best=best)
 
 
-def sweep_table(sweep: SweepTable) -> Table:
-    header = (*sweep.axes, *sweep.shown)
-    rows: tuple[tuple[Cell, ...], ...] = tuple((*point, *values) for point, values in sweep.rows)
+def sweep_table(sweep: SweepTable, *, whole: bool = False) -> Table:
+    """All points, or those that people are shown."""
+    header: tuple[str, ...] = (*sweep.axes, *sweep.shown)
     name, title = f"sweep.{sweep.name}" if sweep.name else "sweep", f"Sweep {sweep.name}".strip()
-    notes = tuple(_reasons(sweep))
-    return Table(name, title, header, rows, ("",) * len(header), notes=notes, keys=len(sweep.axes))
+    reasons = tuple(_reasons(sweep))
+    rows: list[tuple[Cell, ...]] = [(*point, *values) for point, values in sweep.rows]
+    if whole or not sweep.told:
+        return Table(name, title, header, tuple(rows), ("",) * len(header), notes=reasons,
+                     keys=len(sweep.axes))  # fmt: skip
+    some = tuple(rows[number] for number, _ in sweep.told)
+    best = (f"{why}: {_said(sweep, number)}" for number, why in sweep.told if why)
+    notes = (few_told(sweep), *best, *reasons)
+    return Table(name, title, header, some, ("",) * len(header), notes=notes, keys=len(sweep.axes))
+
+
+def few_told(sweep: SweepTable) -> str:
+    """What a table leaves out, and where it is."""
+    return (
+        f"{len(sweep.told):,} of {len(sweep.rows):,} points: the best of each value, and the ends"
+        " of the axes; `kvdsl sweep --output csv` has all"
+    )
+
+
+def _said(sweep: SweepTable, number: int) -> str:
+    """A point by its settings."""
+    point, _ = sweep.rows[number]
+    return ", ".join(f"{axis} = {text}" for axis, text in zip(sweep.axes, point, strict=True))
 
 
 def _reasons(sweep: SweepTable) -> Iterator[str]:
     """Why points have no figures, a reason a line."""
     points: dict[str, list[str]] = {}
-    for number, (point, _) in enumerate(sweep.rows):
-        said = (f"{axis} = {text}" for axis, text in zip(sweep.axes, point, strict=True))
+    for number in range(len(sweep.rows)):
         if reason := sweep.reason(number):
-            points.setdefault(reason, []).append(", ".join(said))
-    for reason, found in points.items():
+            points.setdefault(reason, []).append(_said(sweep, number))
+    for reason, found in list(points.items())[:MOST_REASONS]:
         named, left = found[:MOST_POINTS], len(found) - MOST_POINTS
         more = [f"and {counted(left, 'more points')}"] if left > 0 else []
         yield f"{'; '.join((*named, *more))}: {reason}"
+    if len(points) > MOST_REASONS:
+        yield f"and {counted(len(points) - MOST_REASONS, 'more reasons')} of other points"
 
 
 # --- written forms -----------------------------------------------------------------------------

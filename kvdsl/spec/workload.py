@@ -50,7 +50,7 @@ class Workload(Declaration):
         """Tokens that a request holds at its end: what capacity counts."""
         if self.context is not None:
             return self.context
-        return (self.prompt or 0) + (self.output or 0)
+        return sum(tokens for tokens in (self.prompt, self.output) if tokens is not None)
 
     @property
     def generates(self) -> bool:
@@ -61,4 +61,10 @@ class Workload(Declaration):
 
     @property
     def prompt_tokens(self) -> int:
-        return self.context if self.context is not None else self.prompt or 0
+        if self.context is not None:
+            return self.context
+        return 0 if self.prompt is None else self.prompt
+
+    @property
+    def output_tokens(self) -> int:
+        return 0 if self.output is None else self.output

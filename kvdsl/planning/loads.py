@@ -1,0 +1,152 @@
+"""Many loads of one compiled deployment: every value of each, from one evaluation.
+
+Comes in: the outcome of one load, and the workloads of all, by pool. Goes out: what each answers,
+as plans of them would. Lengths are counted exactly, once for each that differs; times are evaluated
+on arrays. Where pools work together each load is estimated by itself, on the placement that there
+is. Not its job: which loads there are (sweeps).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kvdsl.costs.estimate import Estimate, estimate, many, of_length, reloaded
+from kvdsl.formulas import Term
+from kvdsl.planning import pools
+from kvdsl.planning.deploy import Outcome, answered
+from kvdsl.planning.subjects import inputs
+from kvdsl.spec.workload import Workload
+from kvdsl.units import Quantity, Value
+
+Answers = tuple[Quantity | None, ...]
+Load = Mapping[str, Workload]
+
+LENGTHS = ("prompt", "output", "context")
+NUMBERS = (*LENGTHS, "concurrency", "rate", "prefix_hits")
+"""Attributes that may differ from load to load."""
+
+
+def answers(made: Outcome, loads: Sequence[Load], names: Sequence[str]) -> list[Answers]:
+    """What each load answers, by the order of `names`."""
+    if _alone(made, loads):
+        (pool,) = made.estimates
+        return _at_once(made.estimates[pool], [load[pool] for load in loads], names)
+    return [_one(made, load, names) for load in loads]
+
+
+def _alone(made: Outcome, loads: Sequence[Load]) -> bool:
+    """Whether one pool works by itself, and its loads differ in numbers alone."""
+    deployment = made.deployment
+    if len(made.estimates) != 1 or deployment.tiers or deployment.transfer is not None:
+        return False
+    (pool,) = made.estimates
+    subject = made.estimates[pool].subject
+    if subject.pool.share not in (None, 1):
+        return False
+    found = [load[pool] for load in loads]
+    given = {tuple(getattr(w, word) is None for word in NUMBERS) for w in found}
+    return len(given) == 1 and not any(w.classes for w in found)
+
+
+# --- one by one --------------------------------------------------------------------------------
+
+
+def _one(made: Outcome, load: Load, names: Sequence[str]) -> Answers:
+    """One load on the placement of another: nothing is placed or checked again."""
+    estimates = {}
+    for name, found in made.estimates.items():
+        subject = replace(found.subject, workload=load[name])
+        estimates[name] = answered(estimate(subject, reloaded(found, load[name])))
+    values, _ = pools.served(made.deployment, estimates)
+    first = next(iter(estimates.values()))
+    for name, term in inputs(first.subject).items():
+        values.setdefault(name, term)
+    terms = (values.get(name) for name in names)
+    return tuple(None if term is None else term.quantity for term in terms)
+
+
+# --- all at once -------------------------------------------------------------------------------
+
+
+def _at_once(found: Estimate, loads: Sequence[Workload], names: Sequence[str]) -> list[Answers]:
+    exact, sizes = _lengths(found, loads)
+    whole = answered(
+        replace(found, values=many(found, _stacked(loads), _arrays(exact, sizes)))
+    ).values
+    given = inputs(found.subject)
+    columns: list[list[Quantity | None]] = []
+    for name in names:
+        if name in given and name.startswith("workload."):
+            word = name.removeprefix("workload.")
+            column: Sequence[Value | None] = [getattr(load, word) for load in loads]
+            dimension = given[name].dimension
+        elif name in exact[0]:
+            column = [exact[size][name].value for size in sizes]
+            dimension = exact[0][name].dimension
+        elif (term := whole.get(name, given.get(name))) is not None:
+            column, dimension = _column(name, term, len(loads)), term.dimension
+        else:
+            columns.append([None] * len(loads))
+            continue
+        columns.append([None if v is None else Quantity(v, dimension) for v in column])
+    return list(zip(*columns, strict=True))
+
+
+def _lengths(found: Estimate, loads: Sequence[Workload]) -> tuple[list[dict[str, Term]], list[int]]:
+    """The values of each length that differs, and which of them each load has."""
+    known: dict[tuple[Value | None, ...], int] = {}
+    exact: list[dict[str, Term]] = []
+    sizes = []
+    for load in loads:
+        key = tuple(getattr(load, word) for word in LENGTHS)
+        if key not in known:
+            known[key] = len(exact)
+            exact.append(of_length(found, load))
+        sizes.append(known[key])
+    return exact, sizes
+
+
+def _stacked(loads: Sequence[Workload]) -> Workload:
+    """One workload with an array for each number that differs."""
+    from numpy import asarray
+
+    changed: dict[str, Any] = {}
+    origins = dict(loads[0].origins)
+    for word in NUMBERS:
+        column = [getattr(load, word) for load in loads]
+        if any(value != column[0] for value in column):
+            changed[word] = asarray([float(value) for value in column])
+            said = next((w.origins[word] for w in loads if word in w.origins), None)
+            if said is not None:
+                origins[word] = said
+    return loads[0].model_copy(update={**changed, "origins": origins})
+
+
+def _arrays(exact: Sequence[Mapping[str, Term]], sizes: Sequence[int]) -> dict[str, Term]:
+    from numpy import asarray
+
+    first = exact[0]
+    found: dict[str, Term] = {}
+    for name, term in first.items():
+        every: Any = asarray([float(each[name].value) for each in exact])[sizes]
+        found[name] = replace(term, value=every, inputs=())
+    return found
+
+
+def _column(name: str, term: Term, count: int) -> list[Value | None]:
+    """The values of a term by load: whole where the plan of one would have them whole."""
+    value: Any = term.value
+    if not hasattr(value, "shape"):
+        return [value] * count
+    found: list[float] = value.tolist() if value.shape else [float(value)] * count
+    if name.startswith("prefill.ttft"):  # a queue that only grows has no mean
+        return [value if value < float("inf") else None for value in found]
+    if name in EXACT:
+        return [int(value) if value.is_integer() else value for value in found]
+    return list(found)
+
+
+EXACT = frozenset({"memory.free"})
+"""Values of times' arrays that are whole, but where a rank has a part of a scale."""
