@@ -318,6 +318,8 @@ def counted(number: Value | str, nouns: str) -> str:
         return f"{text} {nouns}"
     if nouns == "times":
         return "once"
+    if nouns.endswith("batches"):
+        return f"1 {nouns.removesuffix('es')}"
     head, ies, _ = nouns.rpartition("ies")
     return f"1 {head}y" if ies and nouns.endswith("ies") else f"1 {nouns.removesuffix('s')}"
 

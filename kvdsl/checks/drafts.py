@@ -150,7 +150,9 @@ def draft_layers(study: Study) -> Iterator[Fact]:
     yield Fact(
         draft.at or study.subject.place("deployment"),
         {
-            "layers": sum(part.layers for part in study.placed.parts if part.draft),
+            "layers": sum(
+                p.layers for p in study.placed.parts if p.draft and p.form in ("gqa", "mla")
+            ),
             "weights": Quantity(tidy(weights), BYTES),
             "token": Quantity(tidy(token), BYTES_PER_TOKEN),
             "share": f"{float(token / Fraction(bare.token.value)):.1%}" if bare.token.value else "",
