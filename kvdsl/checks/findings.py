@@ -27,6 +27,7 @@ from kvdsl.checks import (
     heads,
     latent,
     load,
+    lockstep,
     policies,
     readings,
     refusals,
@@ -35,6 +36,7 @@ from kvdsl.checks import (
     stages,
     starts,
     tiers,
+    uneven_widths,
 )
 from kvdsl.checks.study import Fact, Fill, Study
 from kvdsl.costs.estimate import Estimate, estimate
@@ -56,6 +58,7 @@ RULES: tuple[Rule, ...] = tuple(
             *crossings.RULES,
             *budget.RULES,
             *load.RULES,
+            *lockstep.RULES,
             *room.RULES,
             *figures.RULES,
             *formats.RULES,
@@ -68,6 +71,7 @@ RULES: tuple[Rule, ...] = tuple(
             *drafts.RULES,
             *claims.RULES,
             *refusals.RULES,
+            *uneven_widths.RULES,
             *blocks.RULES,
             *starts.RULES,
             *readings.RULES,
