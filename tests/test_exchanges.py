@@ -29,6 +29,9 @@ engine dcp_a2a   extends plain { cp_weights = split; cp_exchange = a2a }
 engine overlaps  extends plain { cp_overlap = true }
 engine scatters  extends plain { scattered_output = true }
 engine gathers   extends plain { all_to_all = allgather_reducescatter }
+engine copies    extends plain {
+  ffn = attention; shared_experts = attention; embedding = attention; router = copy
+}
 engine residual  extends plain { stage_sends = hidden_residual }
 engine residual_inner extends residual { remainder = inner }
 
@@ -168,6 +171,31 @@ def test_parts_of_a_prompt_meet_where_a_module_lies_over_all_ranks() -> None:
     assert rest == ("all-reduce", "attention.tp", 2, DENSE, part)
     dispatch = exchanged(plan("prompts"), "routed experts", "prefill")[0]
     assert dispatch == ("all-to-all", "experts.ep", 8, SPARSE, part * 8 // 2)
+
+
+def test_parts_of_a_prompt_pass_a_module_that_each_has_a_copy_of_without_meeting() -> None:
+    # vLLM, prefill context parallelism: weights beside experts are cut over TP alone, so that the
+    # ranks of a prompt have copies; each works on its part (vllm-project/vllm#25749, #46570).
+    part = CONTEXT // 4 * HIDDEN * BYTES
+    found = plan("prompts", "copies")
+    for module, layers in (("ffn", DENSE), ("shared experts", SPARSE), ("embedding", 1)):
+        assert exchanged(found, module, "prefill") == [
+            ("all-reduce", "attention.tp", 2, layers, part)
+        ]
+    # Experts lie over all ranks, and are met as before; so is the cache.
+    for module in ("routed experts", "attention"):
+        met = exchanged(found, module, "prefill")
+        assert met == exchanged(plan("prompts"), module, "prefill")
+
+
+def test_copies_for_parts_of_a_prompt_cost_memory_and_no_work() -> None:
+    def of(found: Plan) -> dict[str, float]:
+        (step,) = (s for s in found.steps if s.phase == "prefill")
+        return {s.label: float(s.quantity.value) for s in step.segments if s.group == "compute"}
+
+    plain, copied = plan("prompts"), plan("prompts", "copies")
+    assert of(copied)["ffn"] == pytest.approx(of(plain)["ffn"])
+    assert float(copied.value("memory.weights").value) > float(plain.value("memory.weights").value)
 
 
 def test_cutting_a_prompt_leaves_the_work_and_shares_it_out() -> None:

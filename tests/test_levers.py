@@ -200,3 +200,46 @@ deployment ring extends straight {
     first = {n: made.plan(n).value("prefill.ttft").value for n in ("ideal", "gathered", "ring")}
     # Were the prompt not cut, it would take four times as much; a ring hides what a gather shows.
     assert first["ideal"] < first["ring"] < first["gathered"] < 2 * first["ideal"]
+
+
+REFUSED = """
+deployment refused extends served {
+  engine = engines.vllm_0_33
+  limits { context = 32 ktok }
+}
+deployment blocks extends served {
+  model   = models.qwen3_30b_a3b
+  weights = fp8_blocks
+  engine  = engines.vllm_0_33
+  layout  { tp = 2 }
+  limits  { context = 16 ktok }
+  workload { context = 16 ktok; concurrency = 24 req }
+}
+recipe fp8_blocks {
+  default   = formats.fp8_block128
+  embedding = formats.bf16; head = formats.bf16; norms = formats.bf16; router = formats.bf16
+}
+deployment six extends served { layout = { tp = 6 } }
+"""
+
+
+def test_a_lever_that_a_check_would_refuse_is_named_with_the_rule_and_has_no_figures() -> None:
+    # One request of the limit fits into four stages of the model, and not into one of its halves.
+    wide = row("blocks", "TP x 2", REFUSED)
+    assert wide.refused.startswith("KV220: blocks of 128")
+    assert (wide.values, wide.fits, wide.relief) == ({}, False, None)
+    assert row("blocks", "PP x 2", REFUSED).refused == ""
+    # TP = 8 is as far as KV heads go: no copy is left that cp could spare under this engine.
+    assert row("refused", "context parallelism x 2", REFUSED).refused.startswith("KV110: ")
+
+
+def test_a_plan_that_a_check_refuses_has_no_levers_but_says_why() -> None:
+    (only,) = study("six", REFUSED).rows
+    assert only.refused.startswith("KV102: 64 query heads cannot be split over TP=6")
+
+
+def test_a_model_without_experts_is_offered_no_axes_for_them() -> None:
+    changes = [r.lever.change for r in study("served").rows]
+    assert [change for change in changes if "experts" in change] == []
+    assert any("dp = 4" in change for change in changes)
+    assert "experts { ep = 8 }" in row("latent", "DP attention").lever.change

@@ -1,4 +1,4 @@
-"""Rules on drafts: what a second model takes of the same memory."""
+"""Rules on drafts: layers that a model must have, and what a draft takes of the same memory."""
 
 from __future__ import annotations
 
@@ -150,7 +150,9 @@ def draft_layers(study: Study) -> Iterator[Fact]:
     yield Fact(
         draft.at or study.subject.place("deployment"),
         {
-            "layers": sum(part.layers for part in study.placed.parts if part.draft),
+            "layers": sum(
+                p.layers for p in study.placed.parts if p.draft and p.form in ("gqa", "mla")
+            ),
             "weights": Quantity(tidy(weights), BYTES),
             "token": Quantity(tidy(token), BYTES_PER_TOKEN),
             "share": f"{float(token / Fraction(bare.token.value)):.1%}" if bare.token.value else "",
@@ -190,4 +192,47 @@ def _left(study: Study, weights: Fraction, token: Fraction) -> int:
     return min(each) * study.subject.degrees.holders
 
 
-RULES: tuple[Rule, ...] = (draft_beside_model, draft_layers)
+@rule(
+    "KV227",
+    "draft-without-layers",
+    Severity.ERROR,
+    "subject",
+    "the draft is by `mtp`, and {model} has no draft layers",
+    label="method = mtp",
+    helps=("declare them (`mtp {{ … }}` in the model), or draft by `eagle`, `model` or `ngram`",),
+)
+def draft_without_layers(study: Study) -> Iterator[Fact]:
+    """A draft by the model's own layers needs such layers.
+
+    What it checks
+        With `draft { method = mtp }` the model declares `mtp`.
+
+    Why it matters
+        Their weights and cache would count nothing, and no engine could load them.
+
+    Example
+        deployment served {
+          model    = models.llama_3_1_8b
+          weights  = formats.bf16
+          kv       = formats.bf16
+          on       = 1 x nodes.hgx_h100
+          layout   { tp = 8 }
+          budget   { reserve = 3 GB }
+          workload { context = 8 ktok; concurrency = 8 req }
+          draft    { method = mtp; tokens = 2 }
+        }
+
+    Instead
+        Another method.
+
+        deployment better extends served { draft { method = ngram } }
+    """
+    draft = study.subject.pool.draft
+    if draft is None or draft.method != "mtp" or study.subject.model.mtp:
+        return
+    origin = draft.origin("method")
+    yield Fact(origin.span if origin else draft.at or study.subject.place("deployment"),
+               {"model": study.subject.model.title})  # fmt: skip
+
+
+RULES: tuple[Rule, ...] = (draft_beside_model, draft_layers, draft_without_layers)

@@ -1,4 +1,4 @@
-"""Rules on the exchange of tokens with experts."""
+"""Rules on experts: how they divide over ranks, what copies of them cost, how tokens reach them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,74 @@ from kvdsl.checks.study import Fact, Study, Suggestion
 from kvdsl.costs.estimate import Estimate
 from kvdsl.costs.experts import gathered_over_sent, ranks_reached
 from kvdsl.diagnostics import Label, Severity
+from kvdsl.placement.degrees import STAGE_LIMIT
 from kvdsl.rules import Rule, rule
 from kvdsl.spec.backends import way_of
 from kvdsl.spec.model import Moe
-from kvdsl.units import NONE, Quantity, grouped
+from kvdsl.units import BYTES, NONE, Quantity, grouped
+
+
+@rule(
+    "KV120",
+    "uneven-experts",
+    Severity.ERROR,
+    "subject",
+    "{experts:experts} cannot be divided evenly over EP={ep}",
+    label="experts are spread over {ep:ranks}",
+    notes=("({routed} + {redundant} redundant) / {ep} is not whole",),
+    helps=("{redundant_fix:redundant experts} would make it even; or EP of {legal}",),
+)
+def uneven_experts(study: Study) -> Iterator[Fact]:
+    """Experts, redundant ones included, divide over the expert-parallel ranks.
+
+    What it checks
+        (experts + redundant) is a multiple of `ep`.
+
+    Why it matters
+        A rank holds whole experts, and engines with expert balancing refuse an uneven split.
+
+    Example
+        deployment served {
+          model    = models.deepseek_v2_lite
+          weights  = formats.bf16
+          kv       = formats.bf16
+          on       = 1 x nodes.hgx_h100
+          layout   { attention { dp = 6 }; experts { ep = 6 } }
+          budget   { reserve = 3 GB }
+          workload { context = 8 ktok; concurrency = 48 req }
+        }
+
+    Instead
+        An EP that divides the experts, or redundant experts to fill up.
+
+        deployment better extends served {
+          layout = { attention { dp = 8 }; experts { ep = 8 } }
+        }
+    """
+    experts = study.subject.degrees.experts
+    for part in study.subject.model.parts.values():
+        if not isinstance(part, Moe):
+            continue
+        whole = part.experts + experts.redundant
+        if whole % experts.ep:
+            most = min(part.experts, STAGE_LIMIT)  # EP is never wider, however many there are
+            legal = [d for d in range(1, most + 1) if part.experts % d == 0]
+            near = [d for d in legal if d < experts.ep][-1:] + [d for d in legal if d > experts.ep][
+                :1
+            ]
+            yield Fact(
+                study.subject.place("layout"),
+                {
+                    "experts": whole,
+                    "ep": experts.ep,
+                    "routed": part.experts,
+                    "redundant": experts.redundant,
+                    "redundant_fix": experts.redundant + (-whole % experts.ep),
+                    "legal": " or ".join(map(str, near)) or "1",
+                },
+                (("experts", Quantity(whole)), ("EP", Quantity(experts.ep))),
+            )
+            return
 
 
 @rule(
@@ -111,4 +175,76 @@ def _exchanged(found: Estimate) -> float:
     return found.number("decode.collectives") if found.decode is not None else 0.0
 
 
-RULES: tuple[Rule, ...] = (gathered_experts,)
+@rule(
+    "KV124",
+    "redundant-experts",
+    Severity.WARNING,
+    "costs",
+    "{redundant:redundant experts} cost {more} on a GPU: the cache holds {before}, not {after}",
+    label="{copies} more in each of {layers:layers}",
+    notes=("with them {own} fit, without them {other}, and the workload asks {asked}",),
+    helps=("fewer are enough where their load is even; times here take it as even",),
+    also=(Severity.INFO,),
+)
+def redundant_experts(study: Study) -> Iterator[Fact]:
+    """Redundant experts are paid in cache.
+
+    What it checks
+        More redundant experts than the expert-parallel ranks need to divide evenly. A warning
+        where requests queue that would run without them, else information.
+
+    Why it matters
+        A copy of an expert lies on some rank in every layer with experts. It evens out the load of
+        the ranks, which is taken as even here; what it costs is counted.
+
+    Example
+        deployment served {
+          model    = models.deepseek_v2_lite
+          weights  = formats.bf16
+          kv       = formats.bf16
+          on       = nodes.hgx_h100.devices[0..3]
+          layout   { attention { dp = 4 }; experts { ep = 4; redundant = 64 } }
+          budget   { reserve = 3 GB }
+          workload { context = 8 ktok; concurrency = 960 req }
+        }
+
+    Instead
+        As many as the balancing needs.
+
+        layout fewer { attention { dp = 4 }; experts { ep = 4; redundant = 4 } }
+
+        deployment better extends served { layout = fewer }
+    """
+    degrees, found = study.subject.degrees, study.costs
+    parts = [p for p in study.subject.model.parts.values() if isinstance(p, Moe)]
+    experts = degrees.experts
+    fewest = max((-part.experts % experts.ep for part in parts), default=0)
+    if not parts or experts.redundant <= fewest or not found.fits:
+        return
+    other = study.under(replace(degrees, experts=replace(experts, redundant=fewest), name=""))
+    if other is None or found.load is None:
+        return
+    more = other.values["kv.sequences"].value > found.values["kv.sequences"].value
+    weights = found.values["memory.weights"].value - other.values["memory.weights"].value
+    up = [t for t in study.placed.tensors if (t.module, t.name) == ("routed_experts", "up")]
+    yield Fact(
+        study.subject.place("layout"),
+        {
+            "redundant": experts.redundant,
+            "more": Quantity(weights, BYTES),
+            "before": found.values["kv.tokens"].quantity,
+            "after": other.values["kv.tokens"].quantity,
+            "copies": experts.redundant - fewest,
+            "layers": sum(tensor.layers for tensor in up),
+            "own": found.values["kv.sequences"].quantity,
+            "other": other.values["kv.sequences"].quantity,
+            "asked": found.load.asked.quantity,
+        },
+        (("weights of redundant experts", Quantity(weights, BYTES)),),
+        Suggestion(f"redundant = {fewest}", other.subject.degrees.text(), other,
+                   ("kv.tokens", "kv.sequences", "memory.weights")),
+        severity=None if found.load.queued and more else Severity.INFO,
+    )  # fmt: skip
+
+
+RULES: tuple[Rule, ...] = (uneven_experts, redundant_experts, gathered_experts)

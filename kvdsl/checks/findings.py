@@ -29,6 +29,7 @@ from kvdsl.checks import (
     heads,
     latent,
     load,
+    lockstep,
     policies,
     prices,
     readings,
@@ -38,6 +39,7 @@ from kvdsl.checks import (
     stages,
     starts,
     tiers,
+    uneven_widths,
 )
 from kvdsl.checks.study import Fact, Fill, Study
 from kvdsl.costs.estimate import Estimate, estimate
@@ -59,6 +61,7 @@ RULES: tuple[Rule, ...] = tuple(
             *crossings.RULES,
             *budget.RULES,
             *load.RULES,
+            *lockstep.RULES,
             *room.RULES,
             *figures.RULES,
             *formats.RULES,
@@ -74,6 +77,7 @@ RULES: tuple[Rule, ...] = tuple(
             *drafts.RULES,
             *claims.RULES,
             *refusals.RULES,
+            *uneven_widths.RULES,
             *blocks.RULES,
             *starts.RULES,
             *readings.RULES,
@@ -117,7 +121,7 @@ def examine(subject: Subject) -> Examined:
     if _failed(fired):
         return Examined(_settled(fired), placement, None)
     found = estimate(subject, placement)
-    study = replace(study, estimated=found, judge=Errors(errors(found)))
+    study = replace(study, estimated=found, judge=Errors(_doubtful(found)))
     fired += _run("costs", study)
     return Examined(_settled(fired), placement, found)
 
@@ -154,27 +158,35 @@ def _errors(stage: str, study: Study) -> list[Fired]:
     return [fired for fired in found if fired.severity is Severity.ERROR]
 
 
-def errors(found: Estimate) -> tuple[Fired, ...]:
-    """The errors of an estimated layout, without what they suggest."""
+def judged(subject: Subject) -> tuple[tuple[Fired, ...], Estimate | None]:
+    """The errors of a subject, without what they suggest, and its estimate where none forbids the
+    placement. Raises ValueError where a group has nothing that joins it."""
+    fired, placement = _forbidden(Study(subject, closed=True))
+    if placement is None:
+        return _settled(fired), None
+    found = estimate(subject, placement)
+    return _settled(_errors("costs", Study(subject, placement, found, closed=True))), found
+
+
+def _doubtful(found: Estimate) -> frozenset[str]:
+    """Codes that can be errors and fire on an estimated layout, as whatever."""
     study = Study(found.subject, found.placement, found, closed=True)
-    fired = [each for stage in ("subject", "placement", "costs") for each in _errors(stage, study)]
-    return _settled(fired)
+    return frozenset(fired.rule.code for fired in _run("costs", study, STOPS))
 
 
 @dataclass(frozen=True, slots=True)
 class Errors:
     """Judges what a finding would suggest, by the rules themselves: a layout with an error is no
-    advice, but for one that the plan has anyway. `own` are the plan's."""
+    advice, but for what the plan is told too. `own` are the plan's codes."""
 
-    own: tuple[Fired, ...] = ()
+    own: frozenset[str] = frozenset()
 
     def place(self, subject: Subject) -> Placement | None:
         return _forbidden(Study(subject, closed=True))[1]
 
     def accepts(self, found: Estimate) -> bool:
         study = Study(found.subject, found.placement, found, closed=True)
-        own = {fired.rule.code for fired in self.own}
-        return all(fired.rule.code in own for fired in _settled(_errors("costs", study)))
+        return all(fired.rule.code in self.own for fired in _settled(_errors("costs", study)))
 
 
 def _run(stage: str, study: Study, rules: Sequence[Rule] = RULES) -> list[Fired]:

@@ -7,17 +7,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
+from typing import TypeGuard
 
 from kvdsl.checks.refusals import POLICY_NOTE, policy
 from kvdsl.checks.study import Fact, Study
 from kvdsl.costs import cache, footprint, pages
-from kvdsl.costs.memory import Ledger, fullest
+from kvdsl.costs.memory import fullest
 from kvdsl.diagnostics import Severity
 from kvdsl.placement.placement import Stage
 from kvdsl.placement.subject import Subject
 from kvdsl.rules import Rule, rule
-from kvdsl.spec.model import Gqa, Mla
-from kvdsl.units import BYTES, BYTES_PER_TOKEN, REQUESTS, TOKENS, Quantity, shown, tidy
+from kvdsl.spec.model import AnyPart, Gqa, Mla
+from kvdsl.units import BYTES, BYTES_PER_TOKEN, TOKENS, Quantity, shown, tidy
 
 SAME_SHARE = Fraction(1, 1000)
 """Two shares of a memory that nobody would tell apart."""
@@ -75,6 +76,7 @@ def share_of_another_memory(study: Study) -> Iterator[Fact]:
     rest = reserve + held
     if abs((room + rest) / memory - Fraction(share)) < SAME_SHARE:
         return
+    other = Fraction(share) * memory - rest
     origin = study.subject.budget.origin("utilization")
     yield Fact(
         origin.span if origin else study.subject.place("budget"),
@@ -87,7 +89,7 @@ def share_of_another_memory(study: Study) -> Iterator[Fact]:
             "free": f"{float((room + held) / (memory - reserve)):.1%}",
             "rest": f"{float(room / (memory - rest)):.1%}",
             "memory": book.memory.quantity,
-            "other": Quantity(tidy(Fraction(share) * memory - rest), BYTES),
+            "other": Quantity(tidy(other), BYTES) if other > 0 else "nothing",
             "room": book.room.quantity,
         },
         (
@@ -107,7 +109,7 @@ def share_of_another_memory(study: Study) -> Iterator[Fact]:
     label="requests of {length}",
     notes=(
         "{why}",
-        "a request takes {fixed} of a GPU once and {slope} more: {far} of {longest} fit, {near} of "
+        "a request takes {fixed} of a GPU and {slope} more: {far} of {longest} fit, {near} of "
         "{length}",
         "{paged}",
     ),
@@ -152,7 +154,7 @@ def printed_is_no_capacity(study: Study) -> Iterator[Fact]:
     if engine.printed == "longest" and subject.longest is not None:
         why = f"the log counts requests of {shown(Quantity(subject.longest, TOKENS))}"
     length = cache.held_tokens(subject)
-    longest = subject.longest or 2 * length
+    longest = subject.longest if subject.longest not in (None, length) else 2 * length
     book = fullest(found.ledgers)
     stage = study.placed.stages[book.rank.stage]
     line = footprint.line(subject, stage)
@@ -167,7 +169,7 @@ def printed_is_no_capacity(study: Study) -> Iterator[Fact]:
             "fixed": Quantity(round(line.fixed), BYTES),
             "slope": Quantity(tidy(line.slope), BYTES_PER_TOKEN),
             "longest": Quantity(longest, TOKENS),
-            "far": _at_once(study, book, longest),
+            "far": _at_once(study, longest),
             "near": found.values["kv.sequences"].quantity,
             "paged": _raised(study, stage),
         },
@@ -180,12 +182,13 @@ def printed_is_no_capacity(study: Study) -> Iterator[Fact]:
     )
 
 
-def _at_once(study: Study, book: Ledger, length: int) -> Quantity:
-    """Requests of so many tokens in all ranks and replicas that hold any."""
-    stage = study.placed.stages[book.rank.stage]
-    each = footprint.of_request(study.subject, stage, length)
-    fits = int(Fraction(book.room.value) // each) if each else 0
-    return Quantity(fits * study.subject.degrees.holders, REQUESTS)
+def _at_once(study: Study, length: int) -> Quantity:
+    """Requests of so many tokens that fit at once."""
+    workload = study.subject.workload.model_copy(
+        update={"context": length, "prompt": None, "output": None, "classes": {}}
+    )
+    found = study.room_of(replace(study.subject, workload=workload))
+    return found.values["kv.sequences"].quantity
 
 
 def _raised(study: Study, stage: Stage) -> str:
@@ -259,7 +262,9 @@ def window_by_manager(study: Study) -> Iterator[Fact]:
         return
     note = POLICY_NOTE.format_map(policy(engine, "hybrid")) if engine is not None else ""
     parts = [p for p in study.placed.parts if not p.draft and p.form in ("gqa", "mla")]
-    windows = [p for p in parts if p.growth == "window"]
+    windows = [
+        p for p in parts if p.growth == "window" and _windowed(study.subject.model.parts[p.name])
+    ]
     yield Fact(
         study.subject.place("model"),
         {
@@ -277,12 +282,18 @@ def window_by_manager(study: Study) -> Iterator[Fact]:
     )
 
 
+def _windowed(part: AnyPart) -> TypeGuard[Gqa | Mla]:
+    """Whether a part keeps a window and nothing beside it: entries for runs of tokens stand in for
+    what a window has lost, and no manager keeps both."""
+    if not isinstance(part, Gqa | Mla) or (part.window is None and part.chunk is None):
+        return False
+    return not (isinstance(part, Gqa) and part.compress is not None)
+
+
 def _blind(subject: Subject) -> Subject:
     """The same with every token of windowed layers kept."""
     plain = {
-        name: part.model_copy(update={"window": None, "chunk": None})
-        if isinstance(part, Gqa | Mla) and (part.window or part.chunk)
-        else part
+        name: part.model_copy(update={"window": None, "chunk": None}) if _windowed(part) else part
         for name, part in subject.model.parts.items()
     }
     return replace(subject, model=subject.model.model_copy(update={"parts": plain}))

@@ -1,4 +1,4 @@
-"""Rules on layouts that an engine version does not run: what its axes may cut, and what divides.
+"""Rules on layouts that an engine version does not run: what its axes may cut, and beside what.
 
 Each finding names the policy of the engine that it comes from, with the policy's source. Without an
 engine nothing is refused: every module divides exactly.
@@ -9,22 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from kvdsl.checks.splits import Splits, splits, widths
+from kvdsl.checks.splits import splits, widths
 from kvdsl.checks.study import CACHE_VALUES, Fact, Study, Suggestion
 from kvdsl.diagnostics import Label, Severity
 from kvdsl.placement.degrees import Degrees, ExpertAxes
-from kvdsl.placement.shares import spread
-from kvdsl.placement.storage import padded_rows
 from kvdsl.placement.subject import Subject
 from kvdsl.rules import Rule, rule
 from kvdsl.spec.engine import Engine
 from kvdsl.spec.model import (
     Gated,
-    GatedDelta,
     Gqa,
-    Kda,
-    Lightning,
-    Mamba2,
     Mla,
     Moe,
     Plain,
@@ -175,119 +169,6 @@ def cp_out_of_range(study: Study) -> Iterator[Fact]:
             {**policy(engine, found.policy), "cp": cp, "fault": found.fault, "fix": found.fix},
             (("cp", Quantity(cp)),),
             labels=policy_label(engine, found.policy),
-        )
-
-
-# --- what does not divide -----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Width:
-    """A width that an axis cuts: whole on every rank or not."""
-
-    what: str
-    size: int
-    ways: int
-
-
-def cut_widths(subject: Subject) -> Iterator[Width]:
-    """Every width that an engine cuts over ranks, beside the heads of attention."""
-    model, degrees, engine = subject.model, subject.degrees, subject.engine
-    used = {name for _, layer in model.sequence() for name in layer.parts}
-    tp = degrees.attention.tp
-    for name, part in model.parts.items():
-        if name not in used:
-            continue
-        match part:
-            case Gated() | Plain():
-                yield Width(f"the width of `{name}`", part.intermediate,
-                            spread("ffn", degrees, engine).tp)  # fmt: skip
-            case Moe():
-                yield Width(f"the width of an expert of `{name}`", part.intermediate,
-                            degrees.experts.tp)  # fmt: skip
-                if part.shared_width:
-                    yield Width(f"the shared experts' width of `{name}`", part.shared_width,
-                                spread("shared_experts", degrees, engine).tp)  # fmt: skip
-            case GatedDelta():
-                yield Width(f"the value heads of `{name}`", part.value_heads, tp)
-                yield Width(f"the key heads of `{name}`", part.key_heads, tp)
-            case Kda() | Lightning() | Mamba2():
-                yield Width(f"the heads of `{name}`", part.heads, tp)
-            case _:
-                pass
-    rows = padded_rows(model.vocab, engine)
-    padded = f"the vocabulary, padded to {rows:,} rows," if rows > model.vocab else "the vocabulary"
-    yield Width(padded, rows, spread("head", degrees, engine).tp)
-
-
-@rule(
-    "KV221",
-    "uneven-width",
-    Severity.ERROR,
-    "subject",
-    "{engine} refuses to start: {what} of {size} does not divide over {ways:ranks}",
-    label="cut {ways:ways}",
-    notes=(
-        "{size} / {ways} is not whole; the engine gives every rank equal, whole parts",
-        "the same {devices:devices}: {splits}",
-    ),
-    helps=("ways of {legal} divide it",),
-)
-def uneven_width(study: Study) -> Iterator[Fact]:
-    """Widths, experts' widths, vocabulary and state heads divide over the ranks of an engine.
-
-    What it checks
-        With an engine: the width of each feed-forward part over its ways, an expert's width over
-        the experts' `tp`, the padded vocabulary over its ways, heads of states over attention's
-        `tp`. Without an engine every module divides exactly. Query and KV heads: KV102, KV103.
-
-    Why it matters
-        An engine stores equal parts on every rank, and stops at one that is not whole.
-
-    Example
-        model narrow {
-          hidden = 2048; vocab = 32_000
-          attention a = gqa { query_heads = 16; kv_heads = 8; head_dim = 128 }
-          ffn f = gated { intermediate = 5460 }
-          stack { 24 x layer { a; f } }
-        }
-        deployment served {
-          model    = narrow
-          weights  = formats.bf16
-          kv       = formats.bf16
-          engine   = engines.vllm_0_33
-          on       = 1 x nodes.hgx_h100
-          layout   { tp = 8 }
-          budget   { reserve = 3 GB }
-          workload { context = 8 ktok; concurrency = 8 req }
-        }
-
-    Instead
-        A TP that divides it, with the other devices as replicas or stages.
-
-        deployment better extends served { layout = { tp = 4; replicas = 2 } }
-    """
-    engine = study.subject.engine
-    if engine is None:
-        return
-    uneven = [width for width in cut_widths(study.subject) if width.size % width.ways]
-    others = Splits(()) if study.closed or not uneven else splits(study, widths(study))
-    for width in uneven:
-        near = [d for d in range(1, width.ways + 1)
-                if width.size % d == 0 and width.ways % d == 0][-2:]  # fmt: skip
-        yield Fact(
-            study.subject.place("layout"),
-            {
-                "engine": engine.title,
-                "what": width.what,
-                "size": width.size,
-                "ways": width.ways,
-                "legal": " or ".join(map(str, near)),
-                "devices": study.subject.degrees.devices,
-                "splits": others.text,
-            },
-            (("width", Quantity(width.size)), ("ways", Quantity(width.ways))),
-            others.best,
         )
 
 
@@ -466,53 +347,8 @@ def refused_transfer() -> Iterator[Fact]:
     yield from ()
 
 
-@rule(
-    "KV227",
-    "draft-without-layers",
-    Severity.ERROR,
-    "subject",
-    "the draft is by `mtp`, and {model} has no draft layers",
-    label="method = mtp",
-    helps=("declare them (`mtp {{ … }}` in the model), or draft by `eagle`, `model` or `ngram`",),
-)
-def draft_without_layers(study: Study) -> Iterator[Fact]:
-    """A draft by the model's own layers needs such layers.
-
-    What it checks
-        With `draft { method = mtp }` the model declares `mtp`.
-
-    Why it matters
-        Their weights and cache would count nothing, and no engine could load them.
-
-    Example
-        deployment served {
-          model    = models.llama_3_1_8b
-          weights  = formats.bf16
-          kv       = formats.bf16
-          on       = 1 x nodes.hgx_h100
-          layout   { tp = 8 }
-          budget   { reserve = 3 GB }
-          workload { context = 8 ktok; concurrency = 8 req }
-          draft    { method = mtp; tokens = 2 }
-        }
-
-    Instead
-        Another method.
-
-        deployment better extends served { draft { method = ngram } }
-    """
-    draft = study.subject.pool.draft
-    if draft is None or draft.method != "mtp" or study.subject.model.mtp:
-        return
-    origin = draft.origin("method")
-    yield Fact(origin.span if origin else draft.at or study.subject.place("deployment"),
-               {"model": study.subject.model.title})  # fmt: skip
-
-
 RULES: tuple[Rule, ...] = (
     cp_out_of_range,
-    uneven_width,
     refused_combination,
     refused_transfer,
-    draft_without_layers,
 )

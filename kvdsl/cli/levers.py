@@ -155,8 +155,11 @@ def _matched(each: LeversOf) -> Iterator[Table]:
 def _remarks(rows: Sequence[Row]) -> Iterator[str]:
     """What each lever is written as, cannot be, or cannot mend."""
     yield "What they cannot mend"
-    for row in rows[1:]:
+    for row in rows:
+        if row.lever.sort == "base" and not row.refused:
+            continue
         said = [row.lever.missing] if row.lever.missing else list(row.cannot)
+        said = [f"a check refuses it, {row.refused}"] if row.refused else said
         said += [f"leaves open: {text}" for text in row.failed]
         if said:
             yield f"  {row.lever.name} (`{row.lever.change}`): {'; '.join(said)}"
@@ -191,6 +194,7 @@ def _form(row: Row) -> machine.Json:
         "cost": machine.quantity(row.cost.quantity) if row.fits and row.cost is not None else None,
         "measured": machine.quantity(row.measured.quantity) if row.measured is not None else None,
         "missing": row.lever.missing,
+        "refused": row.refused,
         "cannot": list(row.cannot),
         "failed": list(row.failed),
     }

@@ -9,14 +9,14 @@ inventory serves any number of loads. Not its job: times (step) or exchanges (co
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from kvdsl import units
 from kvdsl.costs import cache
 from kvdsl.costs.memory import Ledger, leaf
 from kvdsl.costs.origins import of_layout, of_model
-from kvdsl.costs.passes import peak_of, tokens_met
+from kvdsl.costs.passes import copied_over_parts, peak_of, tokens_met
 from kvdsl.costs.weights import format_of
 from kvdsl.formulas import Term, total
 from kvdsl.placement.cache import CachePart
@@ -56,7 +56,7 @@ class Product:
 class Weights:
     """Weights of one kind on a rank. Of experts, `experts` are all of a layer and `active` those
     that a token visits; `ranks` DP ranks bring their tokens to them. `emulated`: stored narrower
-    than they are multiplied."""
+    than they are multiplied. `own`: the ranks of a prompt (pcp) have copies, each for its part."""
 
     kind: str
     label: str
@@ -67,6 +67,7 @@ class Weights:
     experts: Term | None = None
     active: Term | None = None
     ranks: Term | None = None
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,13 +190,14 @@ class _Pile:
 def _weights(placement: Placement, stage: Stage, book: Ledger) -> list[Weights]:
     subject, device = placement.subject, book.rank.device
     sizes = dict(book.modules)
-    piles: dict[str, _Pile] = {}
+    piles: dict[tuple[str, bool], _Pile] = {}
     for shard in stage.shards:
         tensor = shard.tensor
         kind = KINDS.get(tensor.module)
         if kind is None:
             continue
-        pile = piles.setdefault(kind, _Pile([], {}, {}))
+        own = kind == "dense" and copied_over_parts(placement, tensor.module)
+        pile = piles.setdefault((kind, own), _Pile([], {}, {}))
         if tensor.module not in pile.modules:
             pile.modules.append(tensor.module)
         if tensor.module == "routed_experts":
@@ -208,11 +210,12 @@ def _weights(placement: Placement, stage: Stage, book: Ledger) -> list[Weights]:
         pile.works[form.title] = pile.works.get(form.title, Fraction(0)) + met
         pile.forms[form.title] = form
     found = []
-    for kind, pile in piles.items():
+    for (kind, own), pile in piles.items():
         here = [sizes[m] for m in pile.modules if m in sizes]
         if here and pile.works:
             size = total(f"{kind} on a rank", here) if len(here) > 1 else here[0]
-            found.append(_of_kind(placement, kind, pile, size, device))
+            made = _of_kind(placement, kind, pile, size, device)
+            found.append(replace(made, own=own))
     return found
 
 

@@ -219,7 +219,8 @@ def _works(
             continue
         whole = Fraction(active(subject.model, tensor)) * shard.layers / tensor.layers
         form = format_of(subject, tensor)
-        tokens = tokens_met(placement, tensor.module) * _parts_met(tensor.module, carried)
+        parts = _parts_met(placement, tensor.module, carried)
+        tokens = tokens_met(placement, tensor.module) * parts
         key = (tensor.module, form.arithmetic)
         before = met[key][0] if key in met else Fraction(0)
         met[key] = (before + whole * shard.held, form, tokens)
@@ -259,10 +260,19 @@ def tokens_met(placement: Placement, module: str) -> Fraction:
     return Fraction(have, spread(module, degrees, placement.subject.engine).dp)
 
 
-def _parts_met(module: str, carried: Carried) -> int:
+def _parts_met(placement: Placement, module: str, carried: Carried) -> int:
     """Modules that lie over all ranks of a stage work on every part of a prompt."""
     own = module in ("attention", "indexer", "state_mixer", "head")
-    return 1 if own else carried.parts
+    return 1 if own or copied_over_parts(placement, module) else carried.parts
+
+
+def copied_over_parts(placement: Placement, module: str) -> bool:
+    """Whether the ranks that a prompt is cut over (pcp) have copies of a module: each works on its
+    own part then."""
+    degrees = placement.degrees
+    if degrees.attention.pcp == 1 or module == "routed_experts":
+        return False
+    return spread(module, degrees, placement.subject.engine).own
 
 
 def peak_of(device: Device, form: Format) -> Term | None:

@@ -260,7 +260,8 @@ def rank_pace(stock: Inventory, constants: Constants, passed: Passed) -> RankPac
 def _module(stock: Inventory, weights: Weights, constants: Constants, passed: Passed) -> ModuleTime:
     word = weights.label
     tokens = passed.sampled if weights.kind == "head" else passed.tokens
-    if weights.kind in ("dense", "experts") and passed.all_parts is not None:
+    over_parts = weights.kind in ("dense", "experts") and not weights.own
+    if over_parts and passed.all_parts is not None:
         tokens = passed.all_parts
     size, reached = weights.size, constants.weights
     if weights.experts is not None and weights.active is not None and weights.ranks is not None:

@@ -115,7 +115,7 @@ def _shared_out(
     model: Model, degrees: Degrees, module: str, lies: Spread, own: Owners
 ) -> Iterator[Exchange]:
     have, hidden = own.count, model.hidden
-    mesh, dp, tp = lies.mesh, lies.dp, lies.tp
+    mesh, dp, tp = lies.mesh, lies.parts(have), lies.tp
     if have > dp:
         ratio = Fraction(have, dp)
         yield one(
@@ -264,14 +264,15 @@ def _embedding(
     model: Model, degrees: Degrees, engine: Engine | None, own: Owners
 ) -> Iterator[Exchange]:
     v, have = spread("embedding", degrees, engine), own.count
+    parts = v.parts(have)
     if v.tp == 1:
         return
-    if have > v.dp:
+    if have > parts:
         yield one(
             "reduce_scatter",
             "embedding",
             own.axis,
-            Fraction(have, v.dp),
+            Fraction(have, parts),
             model.hidden,
             "hidden state",
             "each rank has looked up its vocabulary rows",
@@ -291,7 +292,7 @@ def _embedding(
         "all_reduce",
         "embedding",
         f"{v.mesh}.tp",
-        Fraction(have, v.dp),
+        Fraction(have, parts),
         model.hidden,
         "hidden state",
         "each rank has looked up its vocabulary rows",

@@ -66,11 +66,17 @@ def shard(tensor: Tensor, depths: Depths, degrees: Degrees, engine: Engine | Non
 @dataclass(frozen=True, slots=True)
 class Spread:
     """How a width-cut module lies over a stage: in `tp` pieces on an axis of a mesh, the requests
-    shared out over `dp` parts."""
+    shared out over `dp` parts. `own`: each set of ranks that owns tokens has a copy, also those
+    that a prompt is cut over (pcp), and works on its own tokens."""
 
     mesh: str
     dp: int
     tp: int
+    own: bool = False
+
+    def parts(self, owners: int) -> int:
+        """Parts of the tokens in a phase in which so many sets of ranks own different ones."""
+        return owners if self.own else self.dp
 
 
 def spread(module: str, degrees: Degrees, engine: Engine | None) -> Spread:
@@ -82,14 +88,14 @@ def spread(module: str, degrees: Degrees, engine: Engine | None) -> Spread:
         under_dp = engine.shared_experts_dp if degrees.experts.ep > 1 else None
         policy = under_dp or policy
     if policy == "copy":
-        # Every device has all of it and works on the requests of its own DP rank.
-        return Spread("stage", attention.dp, 1)
+        # Every device has all of it and works on the tokens of its own DP rank.
+        return Spread("stage", attention.dp, 1, own=True)
     if policy == "attention":
         ways = attention.tp
         if engine is not None and engine.cp_weights == "split":
             ways *= attention.cp
         if ways < degrees.size:
-            return Spread("attention", attention.dp, ways)
+            return Spread("attention", attention.dp, ways, own=True)
     if module in ("embedding", "head"):
         return Spread("vocab", degrees.vocab.dp, degrees.vocab.tp)
     if module == "shared_experts":

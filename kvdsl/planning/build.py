@@ -146,7 +146,8 @@ def finding(told: Told) -> Finding:
         alternative = Alternative(made.title, made.text, changes)
     flips = next((h for h in told.diagnostic.helps if h.startswith(FLIPS)), "")
     # What has a field of its own in a finding is not told twice.
-    helps = tuple(h for h in told.diagnostic.helps if h not in (flips, advice(told.fact)))
+    apart = (flips, advice(told.fact)) if alternative is not None else (flips,)
+    helps = tuple(h for h in told.diagnostic.helps if h not in apart)
     return Finding(
         told.rule.code,
         told.rule.name,

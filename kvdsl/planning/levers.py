@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from kvdsl.checks.study import Study
+from kvdsl.checks.findings import Fired, judged
 from kvdsl.costs import cache
-from kvdsl.costs.estimate import Estimate, estimate
+from kvdsl.costs.estimate import Estimate
 from kvdsl.costs.money import price_of_token
 from kvdsl.costs.weights import stored
 from kvdsl.formulas import Term
@@ -73,6 +73,8 @@ class Row:
     failed: tuple[str, ...]
     measured: Term | None = None
     """Output as a run measured it, where a deployment of the file says so."""
+    refused: str = ""
+    """The rule that a check of it would stop at, and what it says."""
 
     @property
     def cost(self) -> Term | None:
@@ -116,16 +118,41 @@ def rows(
 ) -> tuple[Row, ...]:
     """The base and every lever."""
     start = Lever("base", "as it is", base.degrees.text(), base)
-    first = estimate(base)
+    wrong, first = judged(base)
+    if first is None:
+        return (
+            Row(start, {}, fits=False, relief=None, cannot=(), failed=(), refused=_said(wrong)),
+        )
+    own = frozenset(fired.rule.code for fired in wrong) | NO_ROOM
     found = [_row(start, first, first, requirements, measured)]
     for lever in levers(base, tried):
-        made = _estimated(lever)
-        found.append(_row(lever, first, made, requirements, measured))
+        made, refused = _judged(lever, own)
+        row = _row(lever, first, made, requirements, measured)
+        found.append(replace(row, refused=refused))
     return tuple(found)
 
 
-def _estimated(lever: Lever) -> Estimate | None:
-    return Study(lever.subject).other(lever.subject) if lever.subject is not None else None
+NO_ROOM = frozenset({"KV141", "KV142"})
+"""Weights that leave no room: a row says by how much itself."""
+
+
+def _judged(lever: Lever, own: frozenset[str]) -> tuple[Estimate | None, str]:
+    """The estimate of a lever, as a check would have it; or what the check says against it. Errors
+    that the deployment has as it is are no fault of a lever."""
+    if lever.subject is None:
+        return None, ""
+    try:
+        wrong, found = judged(lever.subject)
+    except ValueError:
+        return None, "nothing joins its ranks"
+    new = tuple(fired for fired in wrong if fired.rule.code not in own)
+    return (None, _said(new)) if new else (found, "")
+
+
+def _said(wrong: Sequence[Fired]) -> str:
+    """`KV221: … does not divide over 16 ranks`."""
+    first = wrong[0].diagnostic
+    return f"{first.code}: {first.headline}"
 
 
 # --- levers -------------------------------------------------------------------------------------
@@ -171,6 +198,8 @@ def _copied_ways(base: Subject) -> int:
 
 def _with_experts(base: Subject, made: Degrees, before: Degrees) -> Degrees:
     counts = [p.experts for p in base.model.parts.values() if isinstance(p, Moe)]
+    if not counts:  # no module of the model has experts, whatever axes they would have
+        return replace(made, experts=ExpertAxes(tp=made.size))
     if all(count % made.size == 0 for count in counts):
         return made
     return replace(made, experts=before.experts)
@@ -202,22 +231,8 @@ def _laid(base: Subject, name: str, degrees: Degrees) -> Lever:
     missing = ""
     if degrees.devices > here:
         missing = f"needs {degrees.devices:,} devices, and {here:,} are here: widen `on`"
-    elif not _divides(base, degrees):
-        missing = "heads, experts or layers do not divide so"
     subject = None if missing else base.under(degrees)
     return Lever("devices", name, degrees.text(), subject, missing)
-
-
-def _divides(base: Subject, degrees: Degrees) -> bool:
-    tp, ep = degrees.attention.tp, degrees.experts.ep
-    for part in base.model.parts.values():
-        if isinstance(part, Gqa | Mla) and part.query_heads % tp:
-            return False
-        if isinstance(part, Gqa) and part.kv_heads % tp and tp % part.kv_heads:
-            return False
-        if isinstance(part, Moe) and (part.experts + degrees.experts.redundant) % ep:
-            return False
-    return degrees.pp <= base.model.layers
 
 
 def _machines(base: Subject, machines: Sequence[Node]) -> Iterator[Lever]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from tests.known.paper_answers import ANSWERS as PAPERS
+from tests.known.planning_reports import KINDS, REPORTS
 from tests.known.published import PUBLISHED, SEEDS
 from tests.known.test_class_counts import CLASSES, ROWS
 from tests.known.test_engine_logs import FIGURES, NOT_PREDICTED, PREDICTED
@@ -91,6 +92,12 @@ def readme() -> str:
             "predicted",
         ),
         (
+            "`planning_reports.py`: public reports where a plan was wrong",
+            "`test_planning_bugs.py`",
+            f"{len(REPORTS)} configurations of {len(KINDS)} kinds, each with a twin in which "
+            "nothing is wrong",
+        ),
+        (
             "formulas in the sources of vLLM, SGLang and TensorRT-LLM, worked by hand",
             "`test_engine_pages.py`, `test_engine_policies.py`",
             "pages, pools and shares; DeepSeek V3 on eight H200 under each engine, module by "
@@ -108,8 +115,23 @@ def readme() -> str:
         + WAYS
         + cases()
         + waits()
+        + reports()
         + differences()
     )
+
+
+def reports() -> str:
+    lines = [
+        "\n## Reports of wrong plans, and what is said of each\n\n",
+        "Deployments are those of `specs/planning_bugs.kvspec`.\n\n",
+        "| report | what was wrong | rule | deployment |\n|---|---|---|---|\n",
+    ]
+    for one in REPORTS:
+        rule = f"{one.code}, {one.severity.value}"
+        lines.append(
+            f"| {one.source} | {one.kind}. {KINDS[one.kind]} | {rule} | `{one.deployment}` |\n"
+        )
+    return "".join(lines)
 
 
 def differences() -> str:
