@@ -14,7 +14,12 @@ from collections.abc import Callable
 from kvdsl.diagnostics import Diagnostic
 from kvdsl.source import SourceFile
 from kvdsl.syntax import messages as say
-from kvdsl.syntax.block_faults import WRITTEN, block_behind_value, lone_count
+from kvdsl.syntax.block_faults import (
+    WRITTEN,
+    block_behind_value,
+    block_without_braces,
+    lone_count,
+)
 from kvdsl.syntax.bracket_faults import (
     brace_on_next_line,
     stray_closer,
@@ -97,6 +102,8 @@ def _advice(fault: Fault, expected: str) -> str:
         return "several values are a list, as in `[8 ktok, 16 ktok]`"
     if statement and statement[0].text == "allow":
         return f"{WRITTEN['allow']}, one code a line"
+    if statement and statement[0].text == "compare":
+        return WRITTEN["compare"]
     if expected == "a text in double quotes" and found.kind is Kind.WORD:
         return f'write `"{found.text}"`'
     if expected == "a whole number" and found.kind is Kind.TEXT:
@@ -120,6 +127,7 @@ READINGS: tuple[Reading, ...] = (
     import_line,
     foreign_statement,
     unreadable_name,
+    block_without_braces,
     wrong_opener,
     foreign_sign,
     third_point,
