@@ -204,7 +204,7 @@ def _takes(model: type[Block], name: str, value: str) -> bool:
 
 def _stands(slot: Slot, name: str, value: str) -> bool:
     """Whether a value of another tool could stand there, once it has its unit or its catalog."""
-    number = bool(_PLAIN.fullmatch(value.split(" ")[0].rstrip("%")))
+    number = bool(_PLAIN.fullmatch(value.split(" ", maxsplit=1)[0].rstrip("%")))
     quoted = value.startswith('"')
     match slot:
         case Measured() | Count() | Ratio() | PerScope():

@@ -100,10 +100,9 @@ def _advice(fault: Fault, expected: str) -> str:
         return f"two bounds are two comparisons: `{value} >= … and {value} <= …`"
     if found.text == "..":
         return "several values are a list, as in `[8 ktok, 16 ktok]`"
-    if statement and statement[0].text == "allow":
-        return f"{WRITTEN['allow']}, one code a line"
-    if statement and statement[0].text == "compare":
-        return WRITTEN["compare"]
+    if statement and statement[0].text in ("allow", "compare"):
+        more = ", one code a line" if statement[0].text == "allow" else ""
+        return f"{WRITTEN[statement[0].text]}{more}"
     if expected == "a text in double quotes" and found.kind is Kind.WORD:
         return f'write `"{found.text}"`'
     if expected == "a whole number" and found.kind is Kind.TEXT:
