@@ -17,7 +17,7 @@ from kvdsl.render.paint import Paint
 Colour = Literal["auto", "always", "never"]
 
 COLUMNS = 80
-"""Width of what is no terminal: a file, a pipe, a log."""
+"""Width of what is no terminal, a file, a pipe or a log, where `COLUMNS` says nothing."""
 
 NARROWEST, WIDEST = 40, 120
 """Sentences wrap between these: no line of prose is easy to read beyond the second."""
@@ -45,7 +45,8 @@ class Console:
                 stream.reconfigure(errors="backslashreplace")
         no_colour = bool(environment.get("NO_COLOR")) or environment.get("TERM") == "dumb"
         debug = environment.get("KVDSL_DEBUG") == "1"
-        return Console(sys.stdout, sys.stderr, _columns(sys.stdout), "auto", no_colour, debug)
+        columns = _columns(sys.stdout, environment.get("COLUMNS", ""))
+        return Console(sys.stdout, sys.stderr, columns, "auto", no_colour, debug)
 
     def coloured(self, colour: Colour) -> Console:
         return replace(self, colour=colour)
@@ -73,9 +74,11 @@ class Console:
         return not self.no_colour and stream.isatty()
 
 
-def _columns(stream: TextIO) -> int:
+def _columns(stream: TextIO, asked: str) -> int:
+    """Of the terminal; of what is none, those that the environment asks."""
     try:
         columns = os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
     except (OSError, ValueError):
         columns = 0
+    columns = columns or (int(asked) if asked.isdecimal() and len(asked) < 6 else 0)
     return min(max(columns, NARROWEST), WIDEST) if columns else COLUMNS

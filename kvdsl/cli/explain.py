@@ -18,6 +18,9 @@ from kvdsl.render.derivation import derivation_text
 @click.argument("dotted", metavar="DEPLOYMENT.VALUE")
 @override_options
 @click.option("--length", metavar="LENGTH", help='Of a request, for a model: "8192 tok".')
+@click.option(
+    "--depth", type=click.IntRange(1), metavar="N", help="Levels below the value; all: 99."
+)
 @click.option("--output", type=click.Choice(("text", "json")), default="text")
 @color_option
 @click.pass_obj
@@ -27,6 +30,7 @@ def command(
     dotted: str,
     overrides: Overrides,
     length: str | None,
+    depth: int | None,
     output: str,
 ) -> int:
     """Show how a value comes about.
@@ -34,6 +38,8 @@ def command(
     Formulas, numbers put in, and where each figure is from:
 
     kvdsl explain prod.kvspec llama_405b.kv.tokens
+
+    A long chain is shown as deep as it stays short; `--depth` says how deep.
     """
     answer = answered(console, file, dotted, overrides.changes(), tokens(length))
     if answer.value is not None:
@@ -41,7 +47,7 @@ def command(
             console.write(machine.text(machine.derivation(dotted, answer.value)))
         else:
             paint = console.data_paint
-            console.write(derivation_text(dotted, answer.value, console.columns, paint))
+            console.write(derivation_text(dotted, answer.value, console.columns, paint, depth))
     elif answer.values:
         raise CommandError(f"name a value of `{safe(dotted)}`: `kvdsl get` lists them")
     return answer_exit(answer)

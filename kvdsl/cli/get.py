@@ -125,6 +125,7 @@ def _found(answer: Answer) -> bool:
 
 def _nothing(file: str, dotted: str, known: Sequence[str]) -> str:
     """With the nearest name that is known, be it misspelt in its declaration or in its value."""
+    from kvdsl.resolve.foreign_names import answered_name
     from kvdsl.spec.vocabulary import asked
 
     names = dotted.split(".")
@@ -135,6 +136,9 @@ def _nothing(file: str, dotted: str, known: Sequence[str]) -> str:
         return f"no value `{safe(dotted)}` in {shown_file(file)}; `{safe(behind)}` has {some}"
     near = [f"{names[0]}.{name}" for name in known if name.endswith(f".{'.'.join(names[1:])}")]
     near += [f"{name}.{dotted}" for name in known if asked(dotted) is not None][:1]
+    meant, _ = answered_name(behind)
+    near += [each for each in (f"{names[0]}.{meant}",) if meant and each in known]
+    near += [f"{names[0]}.{meant}"] if meant and not near and names[0] in known else []
     if near:
         return f"no value `{safe(dotted)}` in {shown_file(file)}; did you mean `{safe(near[0])}`?"
     for count in range(1, len(names) + 1):

@@ -111,6 +111,6 @@ def _text(plans: Sequence[Plan], form: str, columns: int, paint: Paint) -> str:
         parts = []
         for plan in plans:
             parts += [f"## {plan.name}\n", f"{plan.verdict.sentence}\n"]
-            parts += [as_markdown(table) for table in tables(plan)]
+            parts += [as_markdown(table) for table in tables(plan) if table.rows]
         return "\n".join(parts)
     return "\n".join(plan_text(plan, columns, paint) for plan in plans)

@@ -94,7 +94,7 @@ def _place(arguments: Sequence[str]) -> str:
 
 def _terminal(environment: Mapping[str, str]) -> Iterator[str]:
     """All that decides width and colour."""
-    for name in ("NO_COLOR", "TERM", "KVDSL_DEBUG"):
+    for name in ("NO_COLOR", "TERM", "COLUMNS", "KVDSL_DEBUG"):
         yield environment.get(name, "")
     for stream in (sys.stdout, sys.stderr):
         terminal = stream.isatty()

@@ -57,8 +57,12 @@ def _known(name: str, option: str) -> str:
     from kvdsl.spec.vocabulary import VOCABULARY, asked
 
     if asked(name) is None:
-        near = nearest(name, (*VOCABULARY, *GROUPS), most=1)
-        hint = f"; did you mean `{near[0]}`?" if near else ""
+        from kvdsl.resolve.foreign_names import answered_name
+
+        meant = answered_name(name)[0]
+        near = (meant,) if meant else nearest(name, (*VOCABULARY, *GROUPS), most=1)
+        words = f"; it is {', '.join(GROUPS)} or a value" if option == "--fail-on" else "; name one"
+        hint = f"; did you mean `{near[0]}`?" if near else f"{words} such as `decode.tpot`"
         raise click.BadParameter(f"no plan has a value `{safe(name)}`{hint}", param_hint=option)
     return name
 

@@ -23,6 +23,7 @@ from kvdsl.plan import (
     TransferView,
 )
 from kvdsl.render.characters import padded, safe, width, wrapped
+from kvdsl.spec.vocabulary import input_words
 from kvdsl.units import Quantity, counted, decimals, shown, told, unit
 
 Cell = str | Quantity | None
@@ -92,7 +93,10 @@ def findings_table(plan: Plan) -> Table:
 
 
 def values_table(plan: Plan) -> Table:
-    rows = tuple((name, term.label, term.quantity) for name, term in sorted(plan.values.items()))
+    rows = tuple(
+        (name, term.label if term.label != name else input_words(name), term.quantity)
+        for name, term in sorted(plan.values.items())
+    )
     return Table("values", "Values", ("value", "meaning", "figure"), rows, ("", "", ""))
 
 

@@ -7,6 +7,7 @@ Comes in: a plan and the columns there are. Goes out: text. Not its job: diagnos
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from kvdsl.plan import Finding, Plan, RequirementResult, Tile
 from kvdsl.render.characters import clipped, padded, safe, width, wrapped
@@ -34,7 +35,7 @@ GAP = 3
 """Columns between two figures of the strip."""
 
 WIDEST_TILE = 32
-"""A line below a figure that is longer is cut: the strip is for the figures."""
+"""What is longer goes on in the line below: no figure is cut."""
 
 LARGEST = 3
 """So many terms of a value that misses its bound are named."""
@@ -48,7 +49,8 @@ def plan_text(plan: Plan, columns: int = COLUMNS, paint: Paint = PLAIN) -> str:
 def _lines(plan: Plan, columns: int, paint: Paint) -> Iterator[str]:
     yield from _head(plan, columns, paint)
     if plan.unplanned:
-        yield from ["", *wrapped(plan.unplanned, columns)]
+        if plan.unplanned not in plan.verdict.sentence:
+            yield from ["", *wrapped(plan.unplanned, columns)]
         return
     yield from ["", *_strip(plan.tiles, columns, paint)]
     for table in memory_tables(plan.memory):
@@ -84,15 +86,12 @@ def _head(plan: Plan, columns: int, paint: Paint) -> Iterator[str]:
 
 def _strip(tiles: Sequence[Tile], columns: int, paint: Paint) -> Iterator[str]:
     """Figures side by side: what it is, the figure, a line below; a new row where one is full."""
-    rows: list[list[tuple[str, str, str, int]]] = [[]]
+    rows: list[list[tuple[str, str, list[str], int]]] = [[]]
     used = 0
     for tile in tiles:
-        label, below = (
-            clipped(safe(tile.label), WIDEST_TILE),
-            clipped(safe(tile.below), WIDEST_TILE),
-        )
+        label, below = clipped(safe(tile.label), WIDEST_TILE), wrapped(tile.below, WIDEST_TILE)
         figure = clipped(safe(f"{tile.figure} {tile.unit}".strip()), WIDEST_TILE)
-        wide = max(width(label), width(figure), width(below))
+        wide = max(width(label), width(figure), *map(width, below))
         if rows[-1] and used + GAP + wide > columns - 2:
             rows.append([])
             used = 0
@@ -104,8 +103,10 @@ def _strip(tiles: Sequence[Tile], columns: int, paint: Paint) -> Iterator[str]:
         yield ("  " + space.join(padded(label, wide) for label, _, _, wide in row)).rstrip()
         figures = space.join(padded(figure, wide) for _, figure, _, wide in row).rstrip()
         yield "  " + paint(Style.STRONG, figures)
-        below = space.join(padded(text, wide) for _, _, text, wide in row).rstrip()
-        yield from [f"  {below}"] if below else []
+        for line in zip_longest(*(below for _, _, below, _ in row), fillvalue=""):
+            told = zip(line, (wide for *_, wide in row), strict=True)
+            below = space.join(padded(text, wide) for text, wide in told).rstrip()
+            yield from [f"  {below}"] if below else []
 
 
 def _section(table: Table, columns: int, paint: Paint) -> Iterator[str]:

@@ -15,6 +15,7 @@ from kvdsl.project.catalog import PLURALS
 from kvdsl.resolve.blocks import Kept
 from kvdsl.resolve.context import EXPRESSION, Context
 from kvdsl.resolve.expressions import ARITHMETIC, combined
+from kvdsl.resolve.foreign_names import answered_name
 from kvdsl.resolve.names import FUNCTIONS, Scope
 from kvdsl.resolve.naming_messages import either, like, listed
 from kvdsl.resolve.schema import make
@@ -367,7 +368,16 @@ def _unanswerable(reading: _Reading, path: Path) -> None:
     else:
         known = (*VOCABULARY, *INPUTS, *reading.scope.visible)
     behind = [term for term in known if term.endswith(f".{name}")]
-    near = either(behind[:3]) or like(name, known)
+    near = either(behind[:3]) or None
+    meant, rank = answered_name(name)
+    if near is None and hint is None and meant:
+        near = f"`{meant}`"
+        if rank:
+            band = f"{meant}_high"
+            hint = f"no percentile is reckoned: `{meant}` is the mean over requests"
+            if band in VOCABULARY:
+                hint += f", and nine of ten measurements lie below `{band}`"
+    near = near or like(name, known)
     if near is None and hint is None:
         family = [term for term in VOCABULARY if term.startswith(path.names[0].text + ".")]
         groups = dict.fromkeys(term.partition(".")[0] for term in VOCABULARY)

@@ -19,7 +19,20 @@ from kvdsl.resolve.value_messages import example_of
 from kvdsl.spec.declaration import Block
 from kvdsl.spec.deployment import Deployment, Pool
 from kvdsl.spec.model import FORMS, Model
-from kvdsl.spec.slots import Measured, Referred
+from kvdsl.spec.slots import (
+    Count,
+    Counted,
+    Measured,
+    Nested,
+    PerScope,
+    Ratio,
+    Referred,
+    Selected,
+    Slot,
+    Special,
+    Table,
+    Word,
+)
 
 _CALLED: Mapping[str, str] = {
     # model
@@ -96,6 +109,60 @@ FORM_NAMES: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 """Forms of parts by other names, and what to write."""
 
+_ANSWERED: Mapping[str, str] = {
+    "prefill.ttft": "ttft time_to_first_token first_token_latency prefill_latency",
+    "decode.tpot": "tpot itl tbt time_per_output_token inter_token_latency token_latency"
+    " time_between_tokens",
+    "decode.throughput": "throughput tokens_per_second tps tok_s output_throughput",
+    "kv.tokens": "kv_tokens capacity cache_tokens num_tokens max_num_tokens",
+    "kv.sequences": "max_num_seqs max_concurrency max_batch_size sequences",
+    "cost.per_mtok": "cost price cost_per_token cost_per_million usd_per_mtok cost_per_mtok",
+    "cost.per_hour": "cost_per_hour usd_per_hour price_per_hour",
+    "memory.weights": "weights weight_memory model_memory",
+    "memory.kv": "kv_cache_memory cache_memory",
+    "memory.free": "free_memory headroom",
+    "gpus": "num_gpus gpu_count n_gpus devices",
+    "power": "watts power_draw",
+    "workload.prompt": "isl input_len input_length prompt_len input_tokens",
+    "workload.output": "osl output_len output_length max_tokens output_tokens",
+    "workload.context": "max_model_len seq_len context_length",
+    "workload.concurrency": "batch_size batch users max_running_requests",
+    "workload.rate": "qps rps request_rate",
+    "budget.utilization": "gpu_memory_utilization mem_fraction_static",
+    "layout.tp": "tensor_parallel_size tensor_parallel tp_size",
+    "layout.pp": "pipeline_parallel_size pipeline_parallel pp_size",
+}
+"""What others call the values that a plan answers."""
+
+_ASKED: Mapping[str, str] = MappingProxyType(
+    {foreign: own for own, names in _ANSWERED.items() for foreign in names.split()}
+)
+
+_RANK = re.compile(r"(p[0-9]{2,3}|mean|avg|average|median|max|min)")
+"""Which of many requests is asked: `ttft.p99`, `p99_ttft`."""
+
+
+def answered_name(foreign: str) -> tuple[str, str]:
+    """(the value of a plan that is called so elsewhere, what of the name has no place here)."""
+    plain = foreign.lower().replace("-", "_")
+    words = [word for part in plain.split(".") for word in part.split("_")]
+    rank = next((word for word in words if _RANK.fullmatch(word)), "")
+    bare = re.sub(r"_(ms|s|us|seconds)$", "", "_".join(w for w in words if w != rank))
+    for name in (plain, bare, bare.split("_", 1)[-1]):
+        if own := _ASKED.get(name):
+            return own, rank if name != plain and rank != "mean" else ""
+    return "", ""
+
+
+STATEMENTS: Mapping[str, str] = MappingProxyType(
+    dict.fromkeys(
+        ("slo", "slos", "sla", "slas", "targets", "target", "goals", "goal", "objectives",
+         "constraints", "requirements", "thresholds"),
+        "what must hold is a line of its own, as in `require decode.tpot < 40 ms`",
+    )
+)  # fmt: skip
+"""Blocks of other tools that are statements here."""
+
 _WRITTEN: Mapping[str, str] = MappingProxyType(
     {
         "stack": "stack {{ {value} x layer {{ … }} }}",
@@ -115,17 +182,41 @@ def own_name(foreign: str) -> str:
 
 def homes(model: type[Block], name: str, value: str) -> Iterator[str]:
     """How an attribute is written from inside a block: as it stands, or in a block of its own."""
-    if name in schema_of(model).attributes or (
-        model is Deployment and name in schema_of(Pool).attributes
-    ):
+    if _takes(model, name, value) or (model is Deployment and _takes(Pool, name, value)):
         yield _line(model, name, value)
     for attribute in _with_blocks(model):
-        if attribute.block is not None and name in schema_of(attribute.block).attributes:
+        if attribute.block is not None and _takes(attribute.block, name, value):
             yield f"{attribute.name} {{ {_line(attribute.block, name, value)} }}"
     for sort, forms in FORMS.items() if model is Model else ():
         for word, form in forms.items():
             if name in schema_of(form).attributes:
                 yield f"{sort} NAME = {word} {{ {_line(form, name, value)} }}"
+
+
+def _takes(model: type[Block], name: str, value: str) -> bool:
+    """Whether a block has the attribute, and one that can be written with such a value: `vocab` of
+    a model is a number, that of a layout a block; `kv` of a budget is no format."""
+    attribute = schema_of(model).attributes.get(name)
+    if attribute is None or name in _WRITTEN or value == "…":
+        return attribute is not None
+    return any(_stands(slot, name, value) for slot in attribute.slots)
+
+
+def _stands(slot: Slot, name: str, value: str) -> bool:
+    """Whether a value of another tool could stand there, once it has its unit or its catalog."""
+    number = bool(_PLAIN.fullmatch(value.split(" ", maxsplit=1)[0].rstrip("%")))
+    quoted = value.startswith('"')
+    match slot:
+        case Measured() | Count() | Ratio() | PerScope():
+            return not quoted and not value.isidentifier()
+        case Referred(kinds=("recipe",)):
+            return not number
+        case Referred() | Counted() | Selected() | Word():
+            return not quoted and (not number or " x " in value or name == "on")
+        case Nested() | Table() | Special():
+            return False
+        case _:
+            return True
 
 
 def home_blocks(model: type[Block], name: str) -> Iterator[str]:
@@ -153,7 +244,8 @@ def elsewhere(name: str, value: str) -> Iterator[tuple[str, str]]:
 
 def _line(model: type[Block], name: str, value: str) -> str:
     if name in _WRITTEN:
-        return _WRITTEN[name].format(value=value if value != "…" else "N")
+        told, stead = ("isidentifier", "NAME") if name == "compare" else ("isdecimal", "N")
+        return _WRITTEN[name].format(value=value if getattr(value, told)() else stead)
     if name == "on" and value.isdecimal():
         return f"on = {value} x {'devices' if model is Deployment else 'nodes'}.NAME"
     schema = schema_of(Pool if model is Deployment else model)
@@ -166,9 +258,19 @@ def _valued(attribute: Attribute, value: str) -> str:
     for slot in attribute.slots:
         if isinstance(slot, Measured) and _PLAIN.fullmatch(value):
             return f"{value} {example_of(attribute.name, slot.dimension).split(' ', 1)[1]}"
-        if isinstance(slot, Referred) and slot.kinds == ("recipe",) and value.isidentifier():
-            return f"formats.{value}"
+        text = value.strip('"')
+        if isinstance(slot, Referred) and slot.kinds == ("recipe",) and text.isidentifier():
+            return f"formats.{_FORMATS.get(text, text)}"
     return value
 
+
+_FORMATS = {
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "half": "fp16",
+    "float8": "fp8",
+    "float32": "fp32",
+}
+"""Formats by the names of frameworks."""
 
 _PLAIN = re.compile(r"[0-9][0-9_.]*")

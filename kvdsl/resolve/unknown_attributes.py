@@ -10,12 +10,13 @@ from itertools import islice
 
 from kvdsl.resolve.blocks import PLURAL_KEYS, Body, Choices, Entry, Verbatim, shown_key
 from kvdsl.resolve.context import Context
-from kvdsl.resolve.foreign_names import elsewhere, home_blocks, homes, own_name
+from kvdsl.resolve.foreign_names import STATEMENTS, elsewhere, home_blocks, homes, own_name
 from kvdsl.resolve.naming_messages import UnknownAttribute, a_kind, like, listed
 from kvdsl.resolve.schema import KINDS, schema_of
 from kvdsl.spec.declaration import Block
 from kvdsl.spec.deployment import Deployment, Pool
 from kvdsl.spelling import nearest
+from kvdsl.syntax.block_faults import form_of
 
 
 def unknown(context: Context, model: type[Block], entry: Entry, owner: str) -> None:
@@ -38,6 +39,14 @@ def _meant_hint(model: type[Block], entry: Entry) -> str | None:
         inside = f"; a block in here has no name: `{sort} {{ … }}`"
         inside = inside if sort in schema_of(model).names else ""
         return f"`{sort} {name}` is declared at the top of a file{inside}"
+    if entry.key in STATEMENTS:
+        return STATEMENTS[entry.key]
+    if entry.key in KINDS and (form := form_of(entry.key)):
+        return f"it stands at the top of a file: `{form}`"
+    if entry.key in KINDS and entry.key not in schema_of(model).names:
+        return f"it is declared at the top of a file: `{entry.key} NAME {{ … }}`"
+    if entry.key in PLURAL_KEYS.values() and (form := form_of(entry.key)):
+        return f"it has a name: `{form}`"
     if entry.key in PLURAL_KEYS.values():
         return f"it has a name: `{entry.key} NAME {{ … }}`"
     first, dot, rest = entry.key.partition(".")

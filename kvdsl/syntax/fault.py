@@ -130,8 +130,11 @@ class Fault:
 
 
 def rest_of_statement(source: SourceFile, start: int) -> str:
-    """What stands from a place to the end of its line or statement."""
-    end = start
-    while end < len(source.text) and source.text[end] not in "\n;}#,":
+    """What stands from a place to the end of its line or statement; a list goes to its bracket."""
+    end, depth = start, 0
+    while end < len(source.text) and (depth or source.text[end] not in "\n;}#,"):
+        if source.text[end] in "\n;}#":
+            break
+        depth = max(0, depth + (source.text[end] in "([") - (source.text[end] in ")]"))
         end += 1
     return " ".join(source.text[start:end].split())

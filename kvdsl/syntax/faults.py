@@ -14,7 +14,12 @@ from collections.abc import Callable
 from kvdsl.diagnostics import Diagnostic
 from kvdsl.source import SourceFile
 from kvdsl.syntax import messages as say
-from kvdsl.syntax.block_faults import WRITTEN, block_behind_value, lone_count
+from kvdsl.syntax.block_faults import (
+    WRITTEN,
+    block_behind_value,
+    block_without_braces,
+    lone_count,
+)
 from kvdsl.syntax.bracket_faults import (
     brace_on_next_line,
     stray_closer,
@@ -93,8 +98,8 @@ def _of_statement(fault: Fault) -> str:
     first = statement[0].text
     if found.text in COMPARISONS and "EQUAL" in fault.accepted:
         return f"a condition is written `require {fault.text(statement[0], statement[-1])} …`"
-    if first == "allow":
-        return f"{WRITTEN['allow']}, one code a line"
+    if first in ("allow", "compare"):
+        return f"{WRITTEN[first]}{', one code a line' if first == 'allow' else ''}"
     if first in OPENING_WORDS:
         return ""
     if first.lower() in OPENING_WORDS:
@@ -141,6 +146,7 @@ READINGS: tuple[Reading, ...] = (
     import_line,
     foreign_statement,
     unreadable_name,
+    block_without_braces,
     wrong_opener,
     foreign_sign,
     third_point,
