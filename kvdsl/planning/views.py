@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from math import inf
 
 from kvdsl.arithmetic import over
 from kvdsl.costs import cache, passes
@@ -281,7 +282,8 @@ def _bound(parts: Sequence[tuple[str, str, float]]) -> str:
 
 
 def _percent(part: float, whole: float) -> str:
-    return f"{round(part / whole * 100) if whole else 0} %"
+    share = part / whole if 0 < whole < inf else 0.0
+    return f"{round(share * 100)} %"
 
 
 def _sent(exchanged: tuple[CollectiveCost, ...]) -> Iterator[Segment]:
