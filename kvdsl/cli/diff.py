@@ -91,6 +91,7 @@ def _difference(
     asked: Asked,
 ) -> Difference:
     from kvdsl.cli.sides import Half, below, same_places
+    from kvdsl.project.reading import Refusal, read
     from kvdsl.project.revisions import NoRevision, revision
     from kvdsl.project.shelves import DISK, Disk
 
@@ -99,6 +100,8 @@ def _difference(
         for path in paths:
             if not Path(path).exists():
                 raise CommandError(f"cannot read `{safe(path)}`: there is no such file")
+            if Path(path).is_file() and isinstance(refused := read(Path(path)), Refusal):
+                raise CommandError(f"cannot read `{safe(path)}`: {refused.reason}")
         if old.endswith(".json"):
             return _since(console, old, new, asked)
         if Path(old).is_dir() != Path(new).is_dir():

@@ -71,19 +71,23 @@ def changed(
     if sort == "pool" and len(names) > 2:
         key = f"pool {names[1]}"
         if key not in raw.entries:
-            pools = [k.removeprefix("pool ") for k in raw.entries if k.startswith("pool ")]
+            pools = _pools(raw)
             reason = f"there is no pool `{names[1]}`" if pools else "this deployment has no pools"
             hint = f"there are {listed(pools)}" if pools else None
             _refuse(context, change, at, reason, like(names[1], pools), hint)
             return None
         return _written(raw, (key, *names[2:]), value, scope, at)
     if sort == "pool" or first == "pool":
-        pools = [k.removeprefix("pool ") for k in raw.entries if k.startswith("pool ")]
-        name = pools[0] if pools else "NAME"
+        pools = _pools(raw)
+        name = names[1] if names[1:] and names[1] in pools else pools[0] if pools else "NAME"
         rest = ".".join(names[2:]) or "layout.tp"
         hint = f"an attribute of a pool is written `pools.{name}.{rest}`"
         reason = "it names no attribute of a pool" if pools else "this deployment has no pools"
         _refuse(context, change, at, reason, None, hint if pools else None)
+        return None
+    if first in _pools(raw):
+        hint = f"`{first}` is a pool: write `pools.{change.path}`"
+        _refuse(context, change, at, f"a deployment has no attribute `{first}`", None, hint)
         return None
     if first not in CHANGEABLE:
         near = like(first, CHANGEABLE)
@@ -92,6 +96,10 @@ def changed(
     if not _has_effect(context, raw, change, at):
         return None
     return _written(raw, tuple(names), value, scope, at)
+
+
+def _pools(raw: Raw) -> list[str]:
+    return [key.removeprefix("pool ") for key in raw.entries if key.startswith("pool ")]
 
 
 def _path_span(change: Change, value: Expr) -> Span:
@@ -113,10 +121,10 @@ def _refuse(
     behind = f".{own_name(change.path)}"
     meant = min((name for name in INPUTS if name.endswith(behind)), key=len, default="")
     later = change.path.partition(".")[2]
-    if not meant and not near and later.partition(".")[0] in CHANGEABLE:
+    if not meant and not near and not hint and later.partition(".")[0] in CHANGEABLE:
         meant = later  # behind a deployment's name
     hint = hint or f"a deployment has {listed(n for n in CHANGEABLE if n.isidentifier())}"
-    if meant:
+    if meant and "a pool" not in hint:
         near, hint = None, f"write `{meant}`"
     elif near:
         hint = None
@@ -185,7 +193,8 @@ def _parsed(context: Declarations, change: Change) -> Expr | None:
             if first.span.end <= len(asked.text):
                 context.found.append(first)
                 return None
-    reason = f"`{change.value[:60]}` is no value" if change.value.strip() else "it gets no value"
+    shown = " ".join(change.value[:60].split())
+    reason = f"`{shown}` is no value" if change.value.strip() else "it gets no value"
     hint = "write a value as in a spec, such as `tp16`, `8 ktok` or `formats.fp8`"
     if change.path == "layout" and "=" in change.value:
         hint = "an attribute of the layout is changed by `--set layout.tp=16`"

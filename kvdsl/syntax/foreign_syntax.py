@@ -52,7 +52,7 @@ _LANGUAGES: tuple[tuple[str, str], ...] = (
     (r"\s*[{\[]\s*[\"}\]{\[]", "JSON"),
     (r"\s*\[\w[\w.\-]*\]\s*(\n|$)", "TOML"),
     (r"\s*<", "HTML or XML"),
-    (r"\s*(---\s*\n|%YAML|(?!kvspec\b)[\w.\-]+:(\s|$)|- )", "YAML"),
+    (r"\s*(---\s*\n|%YAML|(?!kvspec\b)[\w.\-]+:|- )", "YAML"),
     (r"#!", "a script"),
     (r"\s*(import \w+[\w.]*\s*(\n|$|,|as\b)|from \w[\w.]* import\b)", "Python"),
     (r'\s*\w+ "[^"\n]*"( "[^"\n]*")* \{', "HCL"),
