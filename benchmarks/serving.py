@@ -52,7 +52,7 @@ def scored(reading: Reading, *, each: bool = False) -> Iterator[str]:
     found, refused = predict(reading.rows)
     impossible = [p for p in found if p.row.tpot < p.floor]
     clean = [p for p in found if p.row.tpot >= p.floor]
-    asked = len(reading.rows) - len(impossible)
+    asked = len(reading.rows) - len(impossible) + len(reading.refused)
     yield f"lines: {reading.lines}"
     for reason, count in sorted(reading.repairs.items()):
         yield f"mended: {count} {reason}"

@@ -61,13 +61,15 @@ def groups(rows: Sequence[Row]) -> tuple[tuple[Group, ...], tuple[Refused, ...]]
         except serving_specs.NoSpec as reason:
             refused.append(Refused(row.id, str(reason)))
     names = {f"row_{number}": head for number, head in enumerate(found)}
-    text = "".join(
-        head.replace("deployment row {", f"deployment {name} {{").replace("kvspec 1\n", "")
-        + f"{serving_specs.workload(found[head][0])}}}\n"
-        for name, head in names.items()
-    )
+    declared: dict[str, None] = {}
+    text = ""
+    for name, head in names.items():
+        before, _, rest = head.partition(serving_specs.BEGIN)
+        declared.update(dict.fromkeys(before.removeprefix("kvspec 1\n").splitlines()))
+        text += f"deployment {name} {{{rest}{serving_specs.workload(found[head][0])}}}\n"
+    shared = "\n".join(declared)
     made = []
-    for one in bulk(f"kvspec 1\n{text}"):
+    for one in bulk(f"kvspec 1\n{shared}\n{text}"):
         members = found[names[one.name]]
         if one.pools:
             made.append(Group(tuple(members), one))

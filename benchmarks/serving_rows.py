@@ -12,6 +12,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from pathlib import Path
 from statistics import median
 
@@ -123,8 +124,8 @@ class Reading:
 # --- names ---------------------------------------------------------------------------------------
 
 _MARKS = re.compile(
-    r"[-_](nvfp4|mxfp4|fp4|fp8|bf16|fp16|int4|int8|w4a16|w8a8|awq|gptq|block|dynamic|kv|v\d+|hf"
-    r"|instruct|thinking|base|chat|it|\d{4})$",
+    r"[-_.](nvfp4|mxfp4|fp4|fp8|bf16|fp16|int4|int8|w4a16|w8a8|awq|gptq|quantized|block|dynamic|kv"
+    r"|v\d+|hf|instruct|thinking|base|chat|it|\d{4})$",
     re.IGNORECASE,
 )
 """Endings of a repository's name that say a format or a tuning, not a shape."""
@@ -133,7 +134,7 @@ _MARKS = re.compile(
 def stem(path: str) -> str:
     """A repository's name without owner, format and tuning: `nvidia/Llama-3.1-8B-Instruct-FP8` is
     `llama_3_1_8b`."""
-    name = path.rpartition("/")[2]
+    name = path.rstrip("/").rpartition("/")[2]
     while True:
         shorter = _MARKS.sub("", name)
         if shorter in (name, ""):
@@ -160,8 +161,8 @@ def read(paths: Iterable[Path]) -> Reading:
     """All files as one list of measurements."""
     lines: list[Mapping[str, str]] = []
     for path in paths:
-        with path.open(newline="", encoding="utf-8") as file:
-            lines.extend(csv.DictReader(file))
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            lines.extend(_said(line) for line in csv.DictReader(file))
     repairs: Counter[str] = Counter()
     rows: list[Row] = []
     refused: list[Refused] = []
@@ -180,6 +181,16 @@ def read(paths: Iterable[Path]) -> Reading:
     return Reading(len(lines), tuple(clean), tuple(aside), tuple(refused), dict(repairs))
 
 
+_NOTHING = frozenset({"nan", "none", "null", "na", "n/a", "-"})
+"""What tables write into a cell that says nothing."""
+
+
+def _said(line: Mapping[str, str]) -> Mapping[str, str]:
+    """The cells of a line that say something; those beyond the header are dropped."""
+    cells = {name: (text or "").strip() for name, text in line.items() if isinstance(text, str)}
+    return {name: "" if text.lower() in _NOTHING else text for name, text in cells.items()}
+
+
 def _number(line: Mapping[str, str], name: str) -> int:
     """A whole number; blank and 0 are 0."""
     text = line.get(name) or ""
@@ -189,11 +200,17 @@ def _number(line: Mapping[str, str], name: str) -> int:
 def _row(line: Mapping[str, str], repairs: Counter[str]) -> Row | Refused:
     name = line.get("id") or ""
     try:
-        mode, isl, osl = line["mode"], _number(line, "isl"), _number(line, "osl")
+        mode = _MODES.get(line["mode"].lower(), line["mode"])
+        isl, osl = _number(line, "isl"), _number(line, "osl")
         ttft = float(line.get("silicon_ttft_ms") or 0)
         tpot = float(line["silicon_tpot_ms"])
-    except (KeyError, ValueError) as fault:
+        backend = re.sub(r"[^a-z]", "", line["backend"].lower())
+        path, system = line["model_path"], line["system"]
+        sizes = [_number(line, column) for column in line if _SIZE.search(column)]
+    except (KeyError, ValueError, OverflowError) as fault:
         return Refused(name, f"a column is missing or no number: {fault}")
+    if min(sizes, default=0) < 0 or not isfinite(tpot) or not isfinite(ttft):
+        return Refused(name, "a size or time is negative or endless")
     if isl <= 0 or osl <= 1 or tpot <= 0:
         return Refused(name, "no prompt, output or time of a token")
     swept = _swept(name)
@@ -210,11 +227,11 @@ def _row(line: Mapping[str, str], repairs: Counter[str]) -> Row | Refused:
     prefill = _layout(line, "prefill_", Counter(), swept=swept) if mode == "disagg" else None
     return Row(
         name,
-        line["backend"],
+        _BACKENDS.get(backend, line["backend"]),
         line.get("backend_version") or "",
         line.get("measured") or "",
-        line["model_path"],
-        line["system"],
+        path,
+        system,
         _precision(line, repairs),
         mode,
         isl,
@@ -231,6 +248,12 @@ def _row(line: Mapping[str, str], repairs: Counter[str]) -> Row | Refused:
     )
 
 
+_MODES = {"aggregated": "agg", "disaggregated": "disagg"}
+_BACKENDS = {"vllm": "vllm", "sglang": "sglang", "trtllm": "trtllm", "tensorrtllm": "trtllm"}
+_SIZE = re.compile(r"_(size|workers)$|^silicon_concurrency$")
+"""Columns of whole numbers."""
+
+
 def _swept(name: str) -> bool:
     """Whether the InferenceMAX client measured it: dumps by date, or rows of its database."""
     return bool(re.match(r"20\d\d_\d\d_\d\d_", name) or re.search(r"_cfg\d+$", name))
@@ -239,9 +262,27 @@ def _swept(name: str) -> bool:
 def _precision(line: Mapping[str, str], repairs: Counter[str]) -> str:
     said = line.get("precision") or ""
     if said:
-        return said
+        return _WORDS.get(said.lower(), said.lower())
+    for mark in reversed(re.split(r"[-_./]", line["model_path"].lower())):
+        if mark in _NARROW:
+            repairs["precision was blank: as the repository's name says"] += 1
+            return _WORDS.get(mark, mark)
     repairs["precision was blank: bf16"] += 1
     return "bf16"
+
+
+_WORDS = {
+    "nvfp4": "fp4", "w4a4": "fp4", "w4a16": "int4", "w4a8": "int4", "awq": "int4", "gptq": "int4",
+    "int4_wo": "int4", "w8a8": "int8", "w8a16": "int8", "int8_wo": "int8", "fp8_block": "fp8",
+    "fp8_static": "fp8", "w4a16_mxfp4": "mxfp4", "bfloat16": "bf16", "float16": "fp16",
+    "half": "fp16",
+}  # fmt: skip
+"""What else a precision is called."""
+
+_NARROW = frozenset(
+    {"nvfp4", "mxfp4", "fp4", "fp8", "int4", "int8", "awq", "gptq", "w4a16", "w8a8"}
+)
+"""Marks in a repository's name that say a precision."""
 
 
 def _layout(

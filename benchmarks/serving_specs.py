@@ -75,12 +75,13 @@ def _sibling(wanted: str, known: list[str]) -> str:
 @dataclass(frozen=True, slots=True)
 class System:
     """`whole` holds `size` devices that one domain joins; `native_fp4` where the device multiplies
-    in four bits."""
+    in four bits. `declared` is the text of a host that the catalog lacks."""
 
     device: str
     whole: str
     size: int
     native_fp4: bool
+    declared: str = ""
 
 
 @cache
@@ -92,7 +93,7 @@ def system(name: str) -> System:
     found = [(node, int(n)) for node, text in nodes.items()
              for n in re.findall(rf"devices\s*=\s*(\d+) x devices\.{name}\b", text)]  # fmt: skip
     if not found:
-        raise NoSpec(f"the catalog has no node of {name}")
+        return _host(name, devices[name], native=native)
     boards = [each for each in found if each[0].startswith(("hgx_", "oam_"))]
     node, size = min(boards or found, key=_plainest)
     racks = [(rack, int(n)) for rack, text in _declarations("racks").items()
@@ -103,21 +104,39 @@ def system(name: str) -> System:
     return System(name, f"nodes.{node}", size, native)
 
 
+def _host(name: str, device: str, *, native: bool) -> System:
+    """Eight of a device on their slots, as a user writes a host that the catalog lacks."""
+    link = re.search(r"^\s*pcie\s*=\s*(links\.\w+)", device, re.MULTILINE)
+    if link is None:
+        raise NoSpec(f"the catalog has no node of {name}, and no slot that it stands in")
+    text = (f"node host_of_{name} {{ devices = {SLOTS} x devices.{name}; "
+            f"host {{ link = {link[1]} }} }}\n")  # fmt: skip
+    return System(name, f"host_of_{name}", SLOTS, native, text)
+
+
+SLOTS = 8
+"""Devices of a host whose catalog entry is missing."""
+
+
 def _device(system: str, known: list[str]) -> str:
-    """The catalog's name of a device: the system's own, that with its memory (the largest), or the
-    longest that it begins with, as of `rtx_pro_6000_server`."""
-    if system in known:
-        return system
-    sized = [n for n in known if re.fullmatch(rf"{re.escape(system)}_\d+gb", n)]
-    shorter = [n for n in known if system.startswith(f"{n}_")]
-    found = [*sorted(shorter, key=len), *sorted(sized, key=_gigabytes)]
-    if not found:
-        raise NoSpec(f"the catalog has no device {system}")
-    return found[-1]
+    """The catalog's name of a device: the system's own, or one that says more of it (on a board,
+    with the largest memory), or that of a shorter name that still has a number: `h100` and
+    `nvidia_h100_80gb` are `h100_sxm`."""
+    wanted = re.sub(r"[^a-z0-9]+", "_", system.lower()).strip("_")
+    wanted = wanted.removeprefix("nvidia_").removeprefix("amd_")
+    while re.search(r"\d", wanted):
+        if wanted in known:
+            return wanted
+        found = [n for n in known if n.startswith(f"{wanted}_")]
+        if found:
+            return max(found, key=_likeliest)
+        wanted = wanted.rpartition("_")[0]
+    raise NoSpec(f"the catalog has no device {system}")
 
 
-def _gigabytes(name: str) -> int:
-    return int(name.rpartition("_")[2].removesuffix("gb"))
+def _likeliest(name: str) -> tuple[bool, int, int, str]:
+    size = re.search(r"_(\d+)gb$", name)
+    return "_sxm" in name, int(size[1]) if size else 0, -len(name), name
 
 
 def _plainest(found: tuple[str, int]) -> tuple[int, str]:
@@ -140,11 +159,13 @@ def _recipe(row: Row, name: str) -> str:
             return f"weights = recipes.{own}"
     if row.precision in ("bf16", "fp16"):
         return f"weights = formats.{row.precision}"
-    form = {"fp8": "fp8", "fp4": "nvfp4", "int4": "awq_int4", "mxfp4": "mxfp4"}.get(row.precision)
+    form = {"fp8": "fp8", "fp4": "nvfp4", "int4": "awq_int4", "mxfp4": "mxfp4", "int8": "int8"}.get(
+        row.precision
+    )
     if form is None:
         raise NoSpec(f"unknown precision {row.precision}")
     modules = ["ffn", "routed_experts", "shared_experts"]
-    if row.precision == "fp8" or not _sparse(name):
+    if row.precision in ("fp8", "int8") or not _sparse(name):
         modules = ["attention", "state_mixer", *modules]
     lines = "".join(f"    {module} = formats.{form}\n" for module in modules)
     return f"weights {{\n    default = formats.bf16\n{lines}  }}"
@@ -222,8 +243,7 @@ def head(row: Row) -> str:
     name = model(row.model)
     here = system(row.system)
     return (
-        "kvspec 1\n\n"
-        "deployment row {\n"
+        f"kvspec 1\n\n{_declared(row, here)}{BEGIN}\n"
         f"  model = models.{name}\n"
         f"  {_recipe(row, name)}\n"
         f"  kv = formats.{_kv(row, here)}\n"
@@ -232,25 +252,50 @@ def head(row: Row) -> str:
     )
 
 
+BEGIN = "deployment row {"
+
+
+def _pools(row: Row) -> list[tuple[str, Width, int]]:
+    pools = [("decode", row.layout, row.workers or 1)]
+    if row.mode == "disagg" and row.prefill is not None:
+        pools.insert(0, ("prefill", row.prefill, row.prefill_workers or 1))
+    return pools
+
+
+def _declared(row: Row, here: System) -> str:
+    """Hosts that the catalog lacks, and clusters of nodes that replicas reach over."""
+    clusters = {_cluster(width, count, here) for _, width, count in _pools(row)
+                if width.devices > here.size}  # fmt: skip
+    return here.declared + "".join(
+        f"cluster {name} {{ nodes = {many} x {here.whole}; fabric = links.infiniband_ndr }}\n"
+        for name, many in sorted(clusters)
+    )
+
+
+def _cluster(width: Width, count: int, here: System) -> tuple[str, int]:
+    """Whole nodes for each replica of a pool."""
+    if width.devices % here.size or here.whole.startswith("racks."):
+        raise NoSpec(f"{width.devices} devices are not whole {here.whole} of {here.size}")
+    many = count * width.devices // here.size
+    return f"of_{many}_{here.whole.rpartition('.')[2]}", many
+
+
 def _placed(row: Row, here: System, *, sparse: bool) -> str:
     """Layout and hardware: of one replica, or of the workers of each kind."""
     if row.mode != "disagg":
         on = _on(row.layout, 1, here)
         return f"  on = {on}\n  layout {{ {layout(row.layout, sparse=sparse)} }}\n"
-    pools = [("decode", row.layout, row.workers or 1)]
-    if row.prefill is not None:
-        pools.insert(0, ("prefill", row.prefill, row.prefill_workers or 1))
     return "".join(
         f"  pool {role} {{\n    on = {_on(width, count, here)}\n    replicas = {count}\n"
         f"    layout {{ {layout(width, sparse=sparse)} }}\n  }}\n"
-        for role, width, count in pools
+        for role, width, count in _pools(row)
     )
 
 
 def _on(width: Width, count: int, here: System) -> str:
-    """So many nodes or racks that each replica stands in one."""
+    """So many nodes or racks that each replica stands in one, or a cluster of those it needs."""
     if width.devices > here.size:
-        raise NoSpec(f"{width.devices} devices do not stand in one {here.whole}")
+        return _cluster(width, count, here)[0]
     each = here.size // width.devices
     return f"{-(-count // each)} x {here.whole}"
 

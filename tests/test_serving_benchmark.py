@@ -14,8 +14,8 @@ import pytest
 
 import kvdsl
 from benchmarks import serving, serving_specs
-from benchmarks.serving_fit import Fit, softened, solved
-from benchmarks.serving_predict import Prediction, predict
+from benchmarks.serving_fit import Fit, fit, softened, solved, stacks, table
+from benchmarks.serving_predict import Prediction, groups, predict
 from benchmarks.serving_rows import Reading, Row, Width, read, shape, stem
 from benchmarks.serving_scores import errors, lines
 from benchmarks.serving_text import pace
@@ -160,6 +160,80 @@ def test_what_cannot_be_predicted_is_refused_with_its_reason(tmp_path: Path) -> 
     assert any("no device abacus" in reason for reason in reasons)
     assert any("no room" in reason or "weights" in reason for reason in reasons)
     assert len(reasons) == 3
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["meta-llama/Llama-3.1-70B", "META-LLAMA/LLAMA-3.1-70B", "nvidia/Llama-3.1-70B-Instruct-FP8",
+     "nvidia/Llama-3.1-70B-Instruct-NVFP4", "/models/Llama-3.1-70B/", "Llama-3.1-70B-AWQ",
+     "RedHatAI/Meta-Llama-3.1-70B-Instruct-FP8-dynamic", "x/Llama-3.1-70B-quantized.w4a16"],
+)  # fmt: skip
+def test_a_model_is_found_by_whatever_its_repository_is_called(path: str) -> None:
+    assert serving_specs.model(path) == "llama_3_1_70b"
+
+
+@pytest.mark.parametrize(
+    ("said", "device"),
+    [("h100", "h100_sxm"), ("H200", "h200_sxm"), ("a100", "a100_sxm_80gb"), ("gb200_sxm", "gb200"),
+     ("h20", "h20_96gb"), ("rtx_pro_6000", "rtx_pro_6000_blackwell_server"),
+     ("NVIDIA H100 80GB HBM3", "h100_sxm"),
+     ("rtx-pro-6000-server", "rtx_pro_6000_blackwell_server"),
+     ("h100_pcie", "h100_pcie"), ("mi300x", "mi300x")],
+)  # fmt: skip
+def test_a_system_is_found_by_whatever_it_is_called(said: str, device: str) -> None:
+    assert serving_specs.system(said).device == device
+
+
+@pytest.mark.parametrize("said", ["rtx", "gpu", "h", "l40"])
+def test_a_system_without_its_number_is_none(said: str) -> None:
+    with pytest.raises(serving_specs.NoSpec, match=f"no device {said}"):
+        serving_specs.system(said)
+
+
+def test_hosts_and_clusters_that_the_catalog_lacks_are_written_into_the_spec(
+    tmp_path: Path,
+) -> None:
+    slots = {**LLAMA, "system": "h100_pcie", "silicon_tpot_ms": "30"}
+    apart = {**LLAMA, "tp_size": "8", "moe_tp_size": "8", "pp_size": "2", "silicon_tpot_ms": "31"}
+    rows = reading(tmp_path, slots, apart, LLAMA).rows
+    assert "node host_of_h100_pcie { devices = 8 x devices.h100_pcie;" in serving_specs.text(
+        rows[0]
+    )
+    assert "cluster of_2_hgx_h100 { nodes = 2 x nodes.hgx_h100;" in serving_specs.text(rows[1])
+    found, refused = predict(rows)
+    assert len(found) == 3
+    assert not refused
+
+
+def test_a_table_of_other_hands_is_read(tmp_path: Path) -> None:
+    other = {**LLAMA, "backend": "TensorRT-LLM", "backend_version": "NaN", "precision": "W4A16",
+             "mode": "aggregated", "system": "H100", "measured": "nan", "isl": "1024.0",
+             "pp_size": "", "silicon_ttft_ms": "nan"}  # fmt: skip
+    named = {**LLAMA, "precision": "", "model_path": "nvidia/Llama-3.1-70B-NVFP4",
+             "silicon_tpot_ms": "7"}  # fmt: skip
+    rows = reading(tmp_path, other, named).rows
+    assert [row.precision for row in rows] == ["int4", "fp4"]
+    assert (rows[0].engine, rows[0].version, rows[0].ttft) == ("trtllm", "", 0)
+    assert len(predict(rows)[0]) == 2
+    path = tmp_path / "other.csv"
+    path.write_text("\ufeffextra,mode,silicon_tpot_ms\nx,agg,5\n", encoding="utf-8")
+    assert "column is missing" in read([path]).refused[0].reason
+    said = reading(tmp_path, {**LLAMA, "tp_size": "-4"}, {**LLAMA, "ep_size": "1", "tp_size": "x"})
+    assert len(said.refused) == 2
+    path.write_text("", encoding="utf-8")
+    assert read([path]).lines == 0
+
+
+def test_a_fit_takes_rows_with_and_without_collectives(tmp_path: Path) -> None:
+    small = {**LLAMA, "model_path": "meta-llama/Llama-3.1-8B", "tp_size": "1", "moe_tp_size": "1",
+             "silicon_tpot_ms": "7"}  # fmt: skip
+    made, _ = groups(reading(tmp_path, LLAMA, small).rows)
+    data = table(stacks(made))
+    found = fit(data, steps=2)
+    tpot, ttft = data.predicted(found.values)
+    assert len(tpot) == len(ttft) == 2
+    assert (tpot > 0).all()
+    assert found.values["layer.vllm"] > 0
 
 
 def test_scores_are_printed_in_their_fixed_form(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ from kvdsl.costs.steady import (
     First,
     Lengths,
     Steady,
+    crowded,
     first,
     high_end,
     low_end,
@@ -204,7 +205,7 @@ def beside(
     wait = loop_wait.derive(
         "wait for the prefill pool",
         clients=clients,
-        one=own.one,
+        one=crowded(made.setting, made.constants, lengths),
         replicas=made.setting.replicas,
         output=lengths.output,
         tpot=tpot,

@@ -282,6 +282,20 @@ def prefilled(
     return Own(own, total("prefill of a prompt", [stage.time for stage in own]), one)
 
 
+def crowded(setting: Setting, constants: Constants, lengths: Lengths) -> Term:
+    """The time of a prompt in a replica where many wait: they fill its steps."""
+    one = fixed("requests", 1, "a prompt at a time", units.REQUESTS)
+    limit = constants.chunk
+    chunk = paced(setting, constants, prefilling(limit, lengths, one, "prefill chunk"))
+    return prompt_time.derive(
+        "time of a prompt in a full replica",
+        new=lengths.new,
+        tokens=limit,
+        chunk=greatest("prefill chunk in the slowest stage", [stage.time for stage in chunk]),
+        ranks=setting.ranks,
+    )
+
+
 def first(constants: Constants, lengths: Lengths, own: Own, met: Arrival) -> First:
     """The time to the first token."""
     parts = [
