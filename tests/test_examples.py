@@ -33,6 +33,25 @@ def blocks_in(value: object) -> Iterator[Block]:
             yield from blocks_in(item)
 
 
+SERVICE = ("  tiers ", "  pool ")
+"""What an example of two pools or of tiers has in it."""
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_of_pools_or_tiers_says_which_figures_are_assumed(path: Path) -> None:
+    """Above each workload's first lines, and beside each setup: no document gives the arrivals."""
+    text = path.read_text("utf-8")
+    if not any(word in text for word in SERVICE):
+        return
+    lines = text.splitlines()
+    first = next(n for n, line in enumerate(lines) if line.strip().startswith("workload"))
+    assert "assumed" in lines[first - 1]
+    for line in lines:
+        if "setup " in line and "=" in line:
+            comment = line.partition("#")[2]
+            assert "assumed" in comment or "fits" in comment, line
+
+
 def check_by_pydantic(spec: Block) -> None:
     for block in blocks_in(spec):
         type(block).model_validate(dict(vars(block)))

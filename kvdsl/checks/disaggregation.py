@@ -137,9 +137,8 @@ def _judged(made: Service, *, pays: bool) -> Iterator[Fact]:
     )
     better = None
     if finite:
-        shows += (("a request in one pool", one.time.quantity),)
-        if one.held_up.value:
-            shows += (("saved interference", one.held_up.quantity),)
+        shows += (("a request in one pool", one.time.quantity),
+                  ("saved interference", one.held_up.quantity))  # fmt: skip
     if not pays:
         better = Suggestion(f"one pool: {degrees.text()}", degrees.text(), one.estimate, APART)
     yield Fact(written(moved, "over"), fills, shows, better)

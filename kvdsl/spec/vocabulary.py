@@ -69,7 +69,7 @@ _TERMS = (
     Term("cost.per_hour", units.MONEY_RATE, "of the deployment"),
     Term("cost.per_mtok", units.MONEY_PER_TOKEN, "a token of output (printed for a Mtok)"),
     Term("gpus", units.NONE, "devices that hold a rank"),
-    Term("power", units.POWER, "of devices that hold a rank"),
+    Term("power", units.POWER, "of what holds a rank: devices, or nodes that say their own"),
     *(
         Term(f"decode.weight_read.{module}", units.TIME, f"of it: {module} read")
         for module in MODULES
