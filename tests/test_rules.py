@@ -16,10 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from kvdsl.checks.findings import RULES, examine
+from kvdsl.checks.findings import RULES, examine, judged
 from kvdsl.checks.study import Study
 from kvdsl.costs.estimate import estimate
 from kvdsl.diagnostics import Diagnostic, Message, Severity
+from kvdsl.placement.subject import Subject
 from kvdsl.planning.deploy import Rulebook, outcome
 from kvdsl.planning.subjects import subject
 from kvdsl.project.catalog import Catalog
@@ -215,13 +216,19 @@ def test_every_rule_fires_in_a_chunk() -> None:
 # --- rules among one another -------------------------------------------------------------------
 
 
-def study_of(text: str) -> Study:
-    """The first deployment of a text, ready for a rule of any stage."""
+def subject_of(text: str) -> Subject:
+    """The first deployment of a text, or its first pool."""
     resolver = resolver_of(f"kvspec 1\n{text}")
     deployment, _ = resolver.deployment(resolver.concrete("deployment")[0])
     assert deployment is not None
     made, _ = subject(deployment, next(iter(deployment.pools.values())))
     assert made is not None
+    return made
+
+
+def study_of(text: str) -> Study:
+    """The first deployment of a text, ready for a rule of any stage."""
+    made = subject_of(text)
     found = estimate(made)
     return Study(made, found.placement, found)
 
@@ -254,6 +261,20 @@ def test_a_rule_that_fires_softens_the_one_that_it_limits(code: str, softened: s
     found = {f.rule.code: f.severity for f in examine(study.subject).fired}
     assert found[softened] is Severity.INFO
     assert BY_CODE[softened].severity is not Severity.INFO
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_a_rule_suggests_no_layout_that_a_rule_refuses(rule: Rule) -> None:
+    if rule.stage == "service" or rule.function is None:
+        return
+    planned = subject_of(rule.section("Example"))
+    fired = examine(planned).fired
+    known = {each.rule.code for each in fired}
+    for made in (each.fact.suggestion for each in fired):
+        if made is None or made.estimate.subject.topology is not planned.topology:
+            continue
+        wrong, _ = judged(made.estimate.subject)
+        assert {each.rule.code for each in wrong} <= known, made.text
 
 
 # --- figures of the worked cases ---------------------------------------------------------------

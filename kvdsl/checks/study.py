@@ -115,7 +115,10 @@ class Study:
         """Whether ranks can hold their parts under other degrees: no rule forbids the placement."""
         if degrees.devices > self.subject.topology.devices or not self._divides(degrees):
             return False
-        return self.judge is None or self.judge.place(self.subject.under(degrees)) is not None
+        try:
+            return self.judge is None or self.judge.place(self.subject.under(degrees)) is not None
+        except ValueError:  # a group that nothing joins
+            return False
 
     def other(self, subject: Subject) -> Estimate | None:
         """The estimate of another subject; None where a group has nothing that joins it, or where

@@ -130,7 +130,8 @@ SYSTEMS: tuple[System, ...] = (
         "arXiv 2310.01889; vLLM and SGLang prefill context parallelism",
         "`attention { pcp = 4; tp = 2; prompt = ring }` or `prompt = gather`",
         "Keys and values gathered, or passed round with what is exposed behind the scoring of a"
-        " block (KV114); tokens gathered for modules over all ranks",
+        " block (KV114); tokens gathered for modules over all ranks, and not for those that an"
+        " engine copies over the parts of a prompt (vLLM)",
         "Blocks of 1.0 and 1.1 thousand tokens, 6.2 to 6.6 thousand a device (A100, TPU v3, v4,"
         " v5e)",
         "ring_attention_70b.kvspec",
