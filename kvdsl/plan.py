@@ -44,6 +44,17 @@ class Tile:
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """What a reader asks first, answered in a few sentences, a line each; `section` of a report
+    tells more. An answer without a mood is neither good nor bad."""
+
+    question: str
+    lines: tuple[str, ...]
+    mood: Mood | Literal[""]
+    section: str
+
+
+@dataclass(frozen=True, slots=True)
 class RequirementResult:
     """A `require` or `expect`, judged. `value`, `bound` and `margin` are what a comparison has;
     `largest` are the three largest terms of the value where it fails."""
@@ -69,10 +80,19 @@ class Change:
     label: str
     before: Quantity
     after: Quantity
+    more: bool | None = None
+    """Whether more is better; None where neither is."""
 
     @property
     def ratio(self) -> float:
         return float(self.after.value) / float(self.before.value) if self.before.value else 0.0
+
+    @property
+    def better(self) -> bool | None:
+        """None where nobody can say, or where both are the same to two decimals."""
+        if self.more is None or (self.before.value and abs(self.ratio - 1) < 0.005):
+            return None
+        return (self.after.value > self.before.value) == self.more
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,6 +488,7 @@ class Plan:
     inputs: tuple[Input, ...] = ()
     facts: tuple[Fact, ...] = ()
     flow: Flow | None = None
+    answers: tuple[Answer, ...] = ()
 
     def value(self, name: str) -> Quantity:
         """A value of the vocabulary. Raises KeyError where the plan does not answer it."""

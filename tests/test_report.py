@@ -9,13 +9,16 @@ from html.parser import HTMLParser
 
 import pytest
 
+from kvdsl import units
 from kvdsl.diagnostics import Diagnostic, Label, Severity
-from kvdsl.plan import Entry, Finding, Plan, Tile, Verdict
+from kvdsl.plan import Alternative, Answer, Change, Entry, Finding, Plan, Tile, Verdict
 from kvdsl.render.chapters import SECTIONS
 from kvdsl.render.html import report_html
 from kvdsl.render.listing import pieces
 from kvdsl.render.pdf import PdfUnavailable, report_pdf
+from kvdsl.render.places import cited
 from kvdsl.render.visible import visible
+from kvdsl.units import TOKENS
 from tests import sample_plan as sample
 from tests.sample_plan import PLAN
 
@@ -196,7 +199,7 @@ def test_an_alternative_shows_what_it_gains_and_what_would_flip_it() -> None:
 
 
 def test_the_best_of_each_row_is_marked_and_ties_all_are() -> None:
-    rows = re.findall(r"<tr><th scope=\"row\">copies <.*?</tr>", report(), re.DOTALL)
+    rows = re.findall(r"<tr><th scope=\"row\"><a[^>]*>copies<.*?</tr>", report(), re.DOTALL)
     assert len(rows) == 1
     assert rows[0].count("best</span>") == 2
 
@@ -243,3 +246,85 @@ def test_without_pango_the_message_says_what_to_install(monkeypatch: pytest.Monk
     monkeypatch.setattr(builtins, "__import__", fails)
     with pytest.raises(PdfUnavailable, match=r"libpango-1\.0-0 libpangoft2-1\.0-0"):
         report_pdf("<p>")
+
+
+def test_a_figure_that_is_not_rounded_has_nothing_to_hover() -> None:
+    text = report()
+    assert 'title="1402348 tok"' not in text
+    assert "1,402,348\N{NO-BREAK SPACE}tok" in text
+
+
+def test_a_place_in_the_only_file_is_its_line_and_in_one_of_several_has_the_file() -> None:
+    assert re.search(r'href="#L1-\d+">line \d+</a>', report())
+    other = replace(PLAN, texts=(*PLAN.texts, ("other.kvspec", "kvspec 1\n")))
+    assert ">line " not in report_html([other], "0.1.0").replace('aria-label="line ', "")
+
+
+def test_a_change_says_whether_it_is_better() -> None:
+    before, after = units.Quantity(100, TOKENS), units.Quantity(200, TOKENS)
+    assert Change("kv.tokens", "KV tokens", before, after, more=True).better is True
+    assert Change("gpus", "GPUs", before, after, more=False).better is False
+    assert Change("gpus", "GPUs", before, before, more=False).better is None
+    assert Change("x", "x", before, after).better is None
+    below = units.Quantity(-100, TOKENS)
+    alternative = Alternative("more", "", (Change("x", "room", below, after, more=True),))
+    finding = replace(PLAN.findings[0], alternative=alternative)
+    text = report_html([replace(PLAN, findings=(finding,))], "0.1.0")
+    assert "-2.00×" not in text
+    assert '<span class="way better">better</span>' in text
+
+
+def test_what_a_request_cannot_do_has_no_times() -> None:
+    none = PLAN.values["memory.kv"]
+    none = replace(none, value=-1)
+    page = Page(report_html([replace(PLAN, values={**PLAN.values, "memory.kv": none})], "0.1.0"))
+    assert {"communication", "time", "cost"}.isdisjoint(page.values("id"))
+    assert {"memory", "derivations"} <= set(page.values("id"))
+
+
+def test_answers_stand_above_the_key_figures_and_lead_to_their_sections() -> None:
+    said = (
+        Answer("Does it fit?", ("Yes: 61 % of `budget`.",), "good", "memory"),
+        Answer("What would be better?", ("Nothing.",), "", "nowhere"),
+    )
+    text = report_html([replace(PLAN, answers=said)], "0.1.0")
+    assert '<a href="#memory">Does it fit?</a>' in text
+    assert "61\N{NO-BREAK SPACE}% of <code>budget</code>" in text
+    assert 'href="#nowhere"' not in text
+    assert text.index("Does it fit?") < text.index('class="tiles"')
+
+
+def test_several_deployments_stand_side_by_side_with_their_key_figures() -> None:
+    text = report("two")
+    table = text[text.index('<table class="summary">') :].partition("</table>")[0]
+    assert table.count("<tr>") == 3
+    assert all(label in table for label in ("KV tokens", "TTFT", "TPOT"))
+
+
+def test_a_citation_of_the_catalog_is_a_link_and_one_of_the_spec_only_by_its_address() -> None:
+    commit = "stas00/ml-engineering network/README.md @744d01e1 (2026-08)"
+    assert cited(commit)[0] == (
+        "stas00/ml-engineering network/README.md @744d01e1",
+        "https://github.com/stas00/ml-engineering/tree/744d01e1",
+    )
+    stored = "meta-llama/Llama config.json, as stored in ai-dynamo/aiconfigurator @095f58a5"
+    assert cited(stored)[1][1] == "https://github.com/ai-dynamo/aiconfigurator/tree/095f58a5"
+    assert [address for _, address in cited("a paper, table 3 (2026)")] == [""]
+    assert cited("see https://a.org/x, p. 2")[1] == ("https://a.org/x", "https://a.org/x")
+    own = Entry("x", "1 B", "", commit, PLAN.span)
+    far = replace(own, span=sample.CATALOG.span(0, 1), source=commit.replace("744", "755"))
+    text = report_html([replace(PLAN, sources=(own, far))], "0.1.0")
+    assert "tree/744d01e1" not in text
+    assert "tree/755d01e1" in text
+
+
+def test_long_words_about_a_deployment_do_not_stand_before_its_verdict() -> None:
+    text = report_html([replace(PLAN, doc="A long sentence of it. " * 30)], "0.1.0")
+    assert text.count('<details class="doc">') == 1
+    assert Page(text).wrong == []
+
+
+def test_a_condition_leads_to_the_derivation_of_what_it_names() -> None:
+    text = report()
+    assert re.search(r'<code>require <a class="chain-link" href="#value-kv-tokens"', text)
+    assert "layout.tp" not in re.sub(r"<pre.*?</pre>", "", text).partition('id="spec"')[0]

@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvdsl.plan import Box, Cell, Chart, Picture, Segment, Series, Wire
+from kvdsl.render.svg.bars import Axis, Bar, Piece, bars
 from kvdsl.render.svg.boxes import Place, laid_out
 from kvdsl.render.svg.colours import PALETTE
 from kvdsl.render.svg.curves import curves
+from kvdsl.render.svg.elements import Frame
 from kvdsl.render.svg.memory import memory
 from kvdsl.render.svg.placement import placement
 from kvdsl.render.svg.scales import (
@@ -315,3 +317,19 @@ def test_zero_quantities_are_no_pieces() -> None:
     )
     drawn = memory("m", "Memory", [zero])
     assert drawn.count("nothing") == 1  # in the description alone
+
+
+def test_the_smallest_pieces_have_no_words_and_push_nobody_away() -> None:
+    pieces = (Piece("large", "99 GB", 99, "cache"), Piece("dust", "1 MB", 0.001, "free"))
+    row = Bar("a device", "", pieces)
+    text = bars(Frame("b", "b", "b"), [row], Axis("GB", 100), ())
+    assert "dust 1 MB" not in text
+    assert "<title>dust: 1 MB</title>" in text
+
+
+def test_a_stage_has_its_colour_in_the_legend_where_one_set_holds_all() -> None:
+    (picture,) = sample.PLAN.pictures
+    stages = tuple((f"stage {n}", f"layers of {n}") for n in range(2))
+    text = placement("p", "p", replace(picture, legend=stages))
+    assert text.count("stage 1: layers of 1") == 1
+    assert "same colour" not in text

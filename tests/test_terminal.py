@@ -13,7 +13,7 @@ import pytest
 
 from kvdsl.diagnostics import Diagnostic, Label, Report, Severity
 from kvdsl.formulas import Formula, Term, total
-from kvdsl.plan import Finding, Plan, Tile, Verdict
+from kvdsl.plan import Finding, Plan, SweepTable, Tile, Verdict
 from kvdsl.render import machine
 from kvdsl.render.characters import cells, clipped, safe, width, wrapped
 from kvdsl.render.derivation import derivation_text
@@ -21,7 +21,15 @@ from kvdsl.render.diagnostics import MOST_LABELS, concise, drawn, tally
 from kvdsl.render.machine_plan import plans_form
 from kvdsl.render.paint import Paint
 from kvdsl.render.substitution import with_numbers
-from kvdsl.render.tables import as_csv, as_markdown, as_text, comparison_table, tables
+from kvdsl.render.tables import (
+    Table,
+    as_csv,
+    as_markdown,
+    as_text,
+    comparison_table,
+    sweep_table,
+    tables,
+)
 from kvdsl.render.terminal import plan_text
 from kvdsl.source import SourceFile, Span
 from kvdsl.units import BYTES, NONE, TIME, Quantity
@@ -252,6 +260,32 @@ def hostile(sign: str) -> Plan:
         memory=tuple(replace(bar, title=name, device=name) for bar in PLAN.memory),
         sweeps=tuple(replace(sweep, name=name, axes=(name, name)) for sweep in PLAN.sweeps),
     )
+
+
+def test_words_among_figures_are_no_wider_than_those() -> None:
+    columns = tuple(replace(c, findings=("KV101", "KV104", "KV144", "KV202")) for c in
+                    COMPARISON.columns)  # fmt: skip
+    found = as_text(comparison_table(replace(COMPARISON, columns=columns)), 200)
+    wide = as_text(comparison_table(COMPARISON), 200)
+    assert width(found[0]) == width(wide[0])
+    assert sum("KV1" in line for line in found) == 2
+
+
+def test_every_piece_of_a_sweep_has_the_names_of_its_rows() -> None:
+    rows = tuple(
+        ((f"{n} ktok", form), tuple(Quantity(n * 10**9 + k, BYTES) for k in range(8)))
+        for n in (8, 32) for form in ("bf16", "fp8")
+    )  # fmt: skip
+    sweep = SweepTable("", ("context", "kv"), tuple(f"value {n}" for n in range(8)), rows)
+    lines = as_text(sweep_table(sweep), 60)
+    assert lines.count("") >= 1
+    assert sum(line.startswith("  32 ktok  fp8") for line in lines) == lines.count("") + 1
+
+
+def test_what_is_there_and_small_is_not_printed_as_nothing() -> None:
+    table = Table("t", "T", ("a", "GB"), (("x", Quantity(1, BYTES)), ("y", Quantity(0, BYTES))),
+                  ("", "GB"))  # fmt: skip
+    assert as_text(table, 80)[1:] == ["  x  < 0.01", "  y    0.00"]
 
 
 @pytest.mark.parametrize("sign", ["\x1b[31m", "\u202e", "\x07"])

@@ -20,6 +20,7 @@ from kvdsl.plan import (
     SweepTable,
 )
 from kvdsl.planning import charts, flows, headlines, pictures, views
+from kvdsl.planning.answers import MORE, answers
 from kvdsl.planning.deploy import Outcome, Told, outcome
 from kvdsl.planning.facts import deployment_facts
 from kvdsl.planning.subjects import ideal, recipe_title, subject
@@ -51,7 +52,7 @@ def build(
     made, _ = subject(deployment, pool)
     layout = made.degrees.text() if made is not None else ""
     place = deployment.at or Span(sources[0], 0, 0)
-    return Plan(
+    plan = Plan(
         name=deployment.name,
         doc=deployment.doc or doc,
         file=place.file.name,
@@ -84,6 +85,7 @@ def build(
         facts=deployment_facts(deployment),
         flow=flows.flow(found.service, _selections(deployment)) if found.service else None,
     )
+    return replace(plan, answers=answers(plan))
 
 
 def sketch(found: Outcome, sources: Sequence[SourceFile]) -> Plan:
@@ -137,7 +139,7 @@ def finding(told: Told) -> Finding:
     if made is not None and told.estimate is not None:
         changes = tuple(
             Change(name, _label(name), told.estimate.values[name].quantity,
-                   made.estimate.values[name].quantity)
+                   made.estimate.values[name].quantity, MORE.get(name))
             for name in made.shows
             if name in told.estimate.values and name in made.estimate.values
         )  # fmt: skip

@@ -16,7 +16,8 @@ from kvdsl.spec.workload import Workload
 from kvdsl.units import counted, grouped
 
 LENGTHS = tuple(1024 * 2**n for n in range(11))
-IN_FLIGHT = tuple(2**n for n in range(13))
+MOST_POINTS = 13
+"""Numbers of requests that a chart looks at, beside the workload's own."""
 
 
 def charts(found: Estimate, compared: Mapping[str, Estimate]) -> tuple[Chart, ...]:
@@ -37,7 +38,7 @@ def _fitted_over_load(found: Estimate) -> Iterator[Chart]:
     gpus = found.number("gpus")
     asked = float(found.load.asked.value) if found.load else 0.0
     most = float(found.values["kv.sequences"].value)
-    counts = tuple(c for c in IN_FLIGHT if c <= max(most, asked) * 2) or (1,)
+    counts = in_flight(most, asked)
     marks = ((asked, "the workload"), (most, "full"))
     if "prefill.ttft" in found.values:
         line = _points(counts, lambda count: _step(found, "prefill.ttft", concurrency=count))
@@ -57,6 +58,16 @@ def _fitted_over_load(found: Estimate) -> Iterator[Chart]:
         "requests in flight", "req", "output of a GPU", "tok/s",
         (Series("output", tuple(_points(counts, rate)), main=True),), marks, log_x=True,
     )  # fmt: skip
+
+
+def in_flight(most: float, asked: float) -> tuple[int, ...]:
+    """Requests in flight from one to past what fits and what is asked: powers of two, every
+    second where those are too many, and what is asked itself."""
+    last = max(most, asked) * 2
+    powers = [2**n for n in range(64) if 2**n <= last]
+    every = -(-len(powers) // (MOST_POINTS - 1)) or 1
+    counts = powers[::-every]  # from the last, which is past all
+    return tuple(sorted({1, *counts, int(asked)} - {0}))
 
 
 def _with(found: Estimate, **changes: int) -> Placement:
@@ -119,7 +130,7 @@ def _capacity(found: Estimate, compared: Mapping[str, Estimate]) -> Chart:
 def _over_load(found: Estimate) -> Chart:
     asked = float(found.load.asked.value) if found.load else 0.0
     most = float(found.values["kv.sequences"].value)
-    counts = tuple(c for c in IN_FLIGHT if c <= max(most, asked) * 2) or (1,)
+    counts = in_flight(most, asked)
 
     def tpot(count: int) -> float:
         return _step(found, "decode.tpot", concurrency=count)
@@ -160,7 +171,8 @@ def _over_context(found: Estimate) -> Chart:
     return Chart(
         "time_over_context",
         "Time of a token and to the first token, by context",
-        "Milliseconds against tokens of context, from 1,024 to 1,048,576.",
+        "Milliseconds against tokens of context, from 1,024 to 1,048,576; where fewer requests fit "
+        "than are asked, those that fit run.",
         "tokens of context",
         "tok",
         "time",

@@ -94,7 +94,7 @@ def _all_hold(requirements: Sequence[RequirementResult]) -> str:
         return f"; {len(judged)} of {len(asked)} requirements judged, all hold"
     if len(asked) == 1:
         return "; its requirement holds"
-    return f"; all {len(asked)} requirements hold"
+    return f"; {'both' if len(asked) == 2 else f'all {len(asked)}'} requirements hold"
 
 
 def _against(comparison: Comparison | None) -> str:
@@ -141,10 +141,15 @@ def _tiles(values: Mapping[str, Term], money: str) -> Iterator[Tile]:
     weights = values["memory.weights"].quantity
     figure, unit = shown(weights).rsplit(" ", 1)
     room = values["memory.kv"].quantity
-    yield Tile("Weights on the fullest GPU", figure, unit, f"{shown(room)} left for cache",
-               "memory.weights")  # fmt: skip
+    fits = room.value > 0
+    left = f"{shown(room)} left for cache"
+    if not fits:
+        left = f"{shown(Quantity(-room.value, room.dimension))} too much, with the reserve"
+    yield Tile("Weights on the fullest GPU", figure, unit, left, "memory.weights")
+    if not fits:
+        return  # times of no request are none
     for name, label, below in (
-        ("prefill.ttft", "TTFT", "mean"),
+        ("prefill.ttft", "TTFT", "mean time to the first token"),
         ("decode.tpot", "TPOT", "a token's way through all stages"),
     ):
         if name in values:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from kvdsl.arithmetic import over
@@ -14,7 +14,7 @@ from kvdsl.costs.passes import RankTime
 from kvdsl.placement.cache import CachePart
 from kvdsl.placement.exchanges import Group
 from kvdsl.plan import CacheRow, CollectiveRow, MemoryBar, Segment, StepBar
-from kvdsl.units import BYTES, BYTES_PER_TOKEN, NONE, TIME, Quantity, counted, grouped
+from kvdsl.units import BYTES, BYTES_PER_TOKEN, NONE, TIME, Quantity, counted
 
 MODULE_ORDER = (
     "embedding", "attention", "state_mixer", "indexer", "ffn", "routed_experts", "shared_experts",
@@ -220,18 +220,17 @@ def _step(
     segments.append(Segment("prompts of others", "other", Quantity(waited, TIME)))
     whole = Quantity(sum(modules.values()) + cached + sent + launched + waited, TIME)
     what = "one decode step" if phase == "decode" else "prefill of one prompt on each DP rank"
-    text = _roofline(sum(computed.values()), sum(modules.values()))
-    if launched:
-        text = _bound(
-            {
-                "launches": launched,
-                "prompts of others": waited,
-                "collectives": sent,
-                "bandwidth": sum(modules.values()) - sum(computed.values()),
-                "arithmetic": sum(computed.values()),
-                "the cache": cached,
-            }
+    arithmetic = sum(computed.values())
+    text = _bound(
+        (
+            ("memory", "reading weights", sum(modules.values()) - arithmetic),
+            ("arithmetic", "arithmetic on weights", arithmetic),
+            _attention(phase, slow, cached),
+            ("communication", "collectives and sends", sent),
+            ("launches", "launches of kernels", launched),
+            ("prompts of others", "prompts of others", waited),
         )
+    )
     return StepBar(
         pool, "decode" if phase == "decode" else "prefill", f"{_name(pool)}{what}",
         tuple(s for s in segments if s.quantity.value > 0), whole, text, _roofs(slow),
@@ -249,19 +248,39 @@ def _roofs(slow: list[RankTime]) -> tuple[tuple[str, Quantity], ...]:
     )
 
 
-def _roofline(computed: float, whole: float) -> str:
-    if computed > whole / 2:
-        share = grouped(round(computed / whole * 100, 1))
-        return f"bound by arithmetic: {share} % of the weights' time is computing"
-    share = grouped(round((1 - computed / whole) * 100, 1)) if whole else "100"
-    return f"bound by memory: {share} % of the weights' time is reading"
+def _attention(phase: str, slow: list[RankTime], cached: float) -> tuple[str, str, float]:
+    """The cache's part of a pass: read in a decode step, or arithmetic of a prompt where that takes
+    longer than its reads."""
+    read = sum(float(t.cache_read.value) for t in slow)
+    computed = sum(float(t.attention.value) for t in slow) > read
+    name = "reading the cache" if phase == "decode" else "attention over the prompt"
+    return ("arithmetic" if computed else "memory", name, cached)
 
 
-def _bound(parts: dict[str, float]) -> str:
-    """What takes most of a pass at an engine's pace."""
-    most = max(parts, key=lambda name: parts[name])
-    share = grouped(round(parts[most] / sum(parts.values()) * 100))
-    return f"most of it is {most}: {share} %"
+def _bound(parts: Sequence[tuple[str, str, float]]) -> str:
+    """What takes a pass's time, most first: `bound by memory (86 %: reading weights 52 %, reading
+    the cache 34 %), then collectives and sends 15 %`."""
+    whole = sum(seconds for *_, seconds in parts)
+    bounds: dict[str, float] = {}
+    for bound, _, seconds in parts:
+        bounds[bound] = bounds.get(bound, 0.0) + seconds
+    most = max(bounds, key=lambda name: bounds[name])
+    ordered = sorted(parts, key=lambda part: -part[2])
+    told = {
+        is_most: [
+            f"{name} {_percent(seconds, whole)}"
+            for bound, name, seconds in ordered
+            if (bound == most) == is_most and seconds >= 0.005 * whole
+        ]
+        for is_most in (True, False)
+    }
+    text = f"bound by {most} ({_percent(bounds[most], whole)}"
+    text += f": {', '.join(told[True])})" if len(told[True]) > 1 else ")"
+    return ", then ".join([text, ", ".join(told[False])] if told[False] else [text])
+
+
+def _percent(part: float, whole: float) -> str:
+    return f"{round(part / whole * 100) if whole else 0} %"
 
 
 def _sent(exchanged: tuple[CollectiveCost, ...]) -> Iterator[Segment]:

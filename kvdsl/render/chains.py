@@ -19,8 +19,8 @@ from kvdsl.units import Quantity
 _BASES = {
     "spec": "written in the spec",
     "catalog": "catalog",
-    "default": "default: nobody wrote it",
-    "assumed": "assumed: nothing gives it",
+    "default": "default",
+    "assumed": "assumed",
 }
 
 

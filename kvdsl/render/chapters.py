@@ -6,6 +6,7 @@ computes no figure. Not its job: the page around it (html).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -21,6 +22,7 @@ from kvdsl.plan import (
     Segment,
     StepBar,
     SweepTable,
+    Tile,
 )
 from kvdsl.render.chains import Chain, chains
 from kvdsl.render.places import slug
@@ -46,6 +48,13 @@ _ECHOES: Mapping[str, str] = MappingProxyType(
     }
 )
 """Values that say something only where they differ from another."""
+
+
+_WRITTEN = ("layout", "replicas", "workload", "budget")
+"""Values that only say what the spec does; it stands in the report, defaults among assumptions."""
+
+PARTS = frozenset({"balance.prefill", "balance.decode"})
+"""Values that are parts of a whole, and told in percent."""
 
 
 def _charts(plan: Plan, *rooms: str) -> tuple[Chart, ...]:
@@ -79,6 +88,12 @@ def _standing(plan: Plan) -> tuple[Finding, ...]:
     return tuple(sorted(standing, key=lambda f: _SEVERITIES.index(f.severity)))
 
 
+def _runs(plan: Plan) -> bool:
+    """Whether a request can run at all: if not, times and prices are of nothing."""
+    room = plan.values.get("memory.kv")
+    return room is None or room.value > 0
+
+
 SECTIONS: tuple[tuple[str, str, Callable[[Plan], object]], ...] = (
     ("verdict", "Verdict", _always),
     ("requirements", "Requirements", lambda p: p.requirements or _allowed(p)),
@@ -86,12 +101,12 @@ SECTIONS: tuple[tuple[str, str, Callable[[Plan], object]], ...] = (
     ("placement", "Placement", lambda p: p.pictures or p.flow),
     ("memory", "Memory", lambda p: p.memory),
     ("cache", "Cache", lambda p: p.cache or _charts(p, "cache", "kv", "capacity")),
-    ("communication", "Communication", lambda p: p.collectives),
-    ("time", "Time", lambda p: p.steps or _time_charts(p)),
+    ("communication", "Communication", lambda p: p.collectives and _runs(p)),
+    ("time", "Time", lambda p: (p.steps or _time_charts(p)) and _runs(p)),
     ("alternatives", "Alternatives", lambda p: p.comparison),
     ("sweeps", "Sweeps", lambda p: p.sweeps or _charts(p, "sweep", "sweeps")),
     ("transfer", "Transfer and tiers", lambda p: p.flow or _values(p, "transfer", "tier")),
-    ("cost", "Cost", lambda p: _values(p, "cost")),
+    ("cost", "Cost", lambda p: _values(p, "cost") and _runs(p)),
     ("derivations", "Derivations", lambda p: p.values),
     ("sources", "Assumptions and sources", lambda p: p.assumptions or p.sources),
 )
@@ -117,6 +132,13 @@ class Chapter:
     level: int
     sections: tuple[tuple[str, str], ...]
     chains: tuple[Chain, ...]
+
+    def has(self, section: str) -> bool:
+        return any(key == section for key, _ in self.sections)
+
+    def tile(self, label: str) -> Tile | None:
+        """A key figure by its label; None where this plan has none."""
+        return next((tile for tile in self.plan.tiles if tile.label == label), None)
 
     # --- findings ---
 
@@ -156,11 +178,26 @@ class Chapter:
     def finding_id(self, finding: Finding) -> str:
         return f"{self.prefix}finding-{self.plan.findings.index(finding) + 1}"
 
+    def finding_of(self, code: str) -> str:
+        """The id of the first finding of a rule; empty where none of it has a place."""
+        found = next((f for f in self.plan.findings if f.code == code), None)
+        return self.finding_id(found) if found is not None else ""
+
     # --- values ---
+
+    @property
+    def parts(self) -> frozenset[str]:
+        return PARTS
 
     def derivation_id(self, value: str) -> str:
         """The id of a value's chain; empty where the plan has none."""
-        return f"{self.prefix}value-{slug(value)}" if value in self.plan.values else ""
+        told = value in self.plan.values and value.split(".", maxsplit=1)[0] not in _WRITTEN
+        return f"{self.prefix}value-{slug(value)}" if told else ""
+
+    def worded(self, condition: str) -> tuple[tuple[str, str], ...]:
+        """A condition in runs of (text, name of the value that it is, or nothing)."""
+        runs = re.split(r"([a-z_]\w*(?:\.\w+)+|\bgpus\b|\bpower\b)", condition)
+        return tuple((run, run if self.derivation_id(run) else "") for run in runs if run)
 
     def value_names(self, *rooms: str) -> tuple[str, ...]:
         """The values of a section: without parts of others, zeros, and those that only repeat."""
@@ -172,12 +209,14 @@ class Chapter:
 
     @property
     def derived(self) -> tuple[Chain, ...]:
-        return tuple(chain for chain in self.chains if not (chain.plain or chain.told))
+        every = (chain for chain in self.chains if not (chain.plain or chain.told))
+        return tuple(chain for chain in every if self.derivation_id(chain.name))
 
     @property
     def given(self) -> tuple[Chain, ...]:
-        """Values with nothing to derive: settings, counts, and what another chain tells."""
-        return tuple(chain for chain in self.chains if chain.plain or chain.told)
+        """Values with nothing to derive: counts, and what another chain tells."""
+        every = (chain for chain in self.chains if chain.plain or chain.told)
+        return tuple(chain for chain in every if self.derivation_id(chain.name))
 
     @property
     def cited(self) -> tuple[tuple[str, tuple[Entry, ...]], ...]:
@@ -220,6 +259,10 @@ class Chapter:
         """The pools, what joins them and the tiers; empty where there are none to show."""
         flow_of = self.plan.flow
         return flow(f"{self.prefix}flow", title, flow_of) if flow_of is not None else ""
+
+    def step_title(self, bar: StepBar) -> str:
+        what = "a decode step" if bar.phase == "decode" else "a prefill, one prompt on each DP rank"
+        return f"Time of {what}" + (f", pool {bar.pool}" if bar.pool else "")
 
     def bars_of(self, pool: str) -> tuple[MemoryBar, ...]:
         return tuple(row for row in self.plan.memory if row.pool == pool)

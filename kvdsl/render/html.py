@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -16,16 +17,16 @@ from kvdsl.plan import Plan
 from kvdsl.render import listing as spec_listing
 from kvdsl.render.chapters import Chapter, chapter
 from kvdsl.render.listing import Listing, Mark
-from kvdsl.render.places import Places, slugs
+from kvdsl.render.places import Places, addressed, cited, slugs
 from kvdsl.render.svg import colours
 from kvdsl.render.visible import visible
 from kvdsl.resources import resource
-from kvdsl.units import Quantity, exact, grouped, shown, tidy
+from kvdsl.units import Quantity, exact, grouped, shown, unit
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-_ADDRESS = re.compile(r"https?://[^\s<>\"')]*[^\s<>\"'),.;]")
+_INNER = ("memory.weights",)
 
 FONTS = (
     ("Inter", 400, "inter-regular"),
@@ -53,6 +54,7 @@ def report_html(plans: Sequence[Plan], version: str) -> str:
             chapters=chapters,
             first=plans[0],
             several=several,
+            summary=_summary(plans),
             version=version,
             places=Places(tuple(texts)),
             listings=_listings(texts, chapters),
@@ -60,6 +62,12 @@ def report_html(plans: Sequence[Plan], version: str) -> str:
             dark=colours.dark_rules(),
         )
     )
+
+
+def _summary(plans: Sequence[Plan]) -> tuple[str, ...]:
+    """The key figures that are set side by side: those of service, not how it comes about."""
+    labels = (tile.label for plan in plans for tile in plan.tiles if tile.value not in _INNER)
+    return tuple(dict.fromkeys(labels))
 
 
 def _listings(texts: Mapping[str, str], chapters: Iterable[Chapter]) -> tuple[Listing, ...]:
@@ -116,9 +124,12 @@ def _environment() -> Environment:
         ticked=_ticked,
         shown=_unbroken,
         exact=_exactly,
+        hover=_hover,
+        percent=_percent,
         number=_number,
         unit=_in_unit,
-        linked=_linked,
+        linked=addressed,
+        cited=cited,
     )
     return environment
 
@@ -132,10 +143,25 @@ def _exactly(quantity: Quantity) -> str:
     return exact(quantity)
 
 
+def _hover(quantity: Quantity) -> str:
+    """The unrounded figure; empty where the printed one is no rounder."""
+    text = shown(quantity)
+    number, _, name = text.replace(",", "").partition(" ")
+    known = unit(name) if name else (quantity.dimension, Fraction(1))
+    try:
+        same = known is not None and Fraction(number) * known[1] == quantity.value
+    except ValueError:  # infinite
+        same = True
+    return "" if same else exact(quantity)
+
+
+def _percent(quantity: Quantity) -> str:
+    return f"{grouped(round(float(quantity.value) * 100, 2))}\N{NO-BREAK SPACE}%"
+
+
 def _number(quantity: Quantity) -> str:
-    """The number in base units, grouped and unrounded where it is whole."""
-    value = quantity.value if isinstance(quantity.value, float) else tidy(quantity.value)
-    return grouped(value) if isinstance(value, int) else f"{float(value):,.2f}"
+    """The number in whole base units: a share of a block's scales may be a part of a byte."""
+    return f"{round(quantity.value):,}"
 
 
 def _in_unit(quantity: Quantity, unit: str) -> str:
@@ -148,11 +174,14 @@ def _ticked(text: str) -> tuple[tuple[str, bool], ...]:
     """A sentence in runs of (text, whether it stood between backticks and is code)."""
     runs = text.split("`")
     if len(runs) % 2 == 0:  # an odd tick is a tick
-        return ((text, False),)
-    return tuple((run, index % 2 == 1) for index, run in enumerate(runs) if run)
+        return ((_percents(text), False),)
+    return tuple(
+        (run if index % 2 else _percents(run), index % 2 == 1)
+        for index, run in enumerate(runs)
+        if run
+    )
 
 
-def _linked(text: str) -> tuple[tuple[str, str], ...]:
-    """A source's words in runs of (text, address); the address is empty for plain words."""
-    runs = re.split(f"({_ADDRESS.pattern})", text)
-    return tuple((run, run if _ADDRESS.match(run) else "") for run in runs if run)
+def _percents(text: str) -> str:
+    """No line ends between a number and its percent sign."""
+    return re.sub(r"(?<=\d) (?=%)", "\N{NO-BREAK SPACE}", text)

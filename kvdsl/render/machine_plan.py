@@ -54,6 +54,10 @@ def plan_form(plan: Plan) -> Json:
         "workload": plan.workload,
         "formats": plan.formats,
         "verdict": {"mood": plan.verdict.mood, "sentence": plan.verdict.sentence},
+        "answers": [
+            {"question": a.question, "lines": list(a.lines), "mood": a.mood or None}
+            for a in plan.answers
+        ],
         "unplanned": plan.unplanned or None,
         "values": {name: quantity(plan.value(name)) for name in sorted(plan.values)},
         "requirements": [_requirement(result) for result in plan.requirements],

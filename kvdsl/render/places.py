@@ -13,6 +13,10 @@ from dataclasses import dataclass
 from kvdsl.source import Span
 
 _LONGEST = 40
+_ADDRESS = re.compile(r"https?://[^\s<>\"')]*[^\s<>\"'),.;]")
+_COMMIT = re.compile(r"@([0-9a-f]{8,40})\b")
+_REPOSITORY = re.compile(r"(?<![\w/.-])[A-Za-z0-9][\w-]*/[\w.-]+(?![\w/.-])")
+_FILE = re.compile(r"\.[a-z]{1,5}$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +36,45 @@ class Places:
 
     files: tuple[str, ...]
 
+    def own(self, span: Span | None) -> bool:
+        """Whether it stands in a file that the report prints."""
+        return span is not None and span.file.name in self.files
+
     def spot(self, span: Span | None) -> Spot | None:
         if span is None:
             return None
-        if span.file.name not in self.files:
+        if not self.own(span):
             return Spot(f"{span.file.name}:{span.line}")
-        return Spot(f"{_short(span.file.name)}:{span.line}", f"#{self.line_id(span)}")
+        file = f"{_short(span.file.name)}:" if len(self.files) > 1 else "line "
+        return Spot(f"{file}{span.line}", f"#{self.line_id(span)}")
 
     def line_id(self, span: Span) -> str:
         return line_id(self.files.index(span.file.name), span.line)
+
+
+def addressed(text: str) -> tuple[tuple[str, str], ...]:
+    """A source's words in runs of (text, address); the address is empty for plain words."""
+    runs = re.split(f"({_ADDRESS.pattern})", text)
+    return tuple((run, run if _ADDRESS.match(run) else "") for run in runs if run)
+
+
+def cited(text: str) -> tuple[tuple[str, str], ...]:
+    """The same for a citation of the catalog, where `owner/repository FILE @commit` is a tree on
+    GitHub. The file's own address is not made up: people write the end of a long path."""
+    found: list[tuple[str, str]] = []
+    at = 0
+    for commit in _COMMIT.finditer(text):
+        names = [
+            m for m in _REPOSITORY.finditer(text, at, commit.start()) if not _FILE.search(m[0])
+        ]
+        if not names:
+            continue
+        name = names[-1]
+        found += addressed(text[at : name.start()])
+        address = f"https://github.com/{name[0]}/tree/{commit[1]}"
+        found.append((text[name.start() : commit.end()], address))
+        at = commit.end()
+    return (*found, *addressed(text[at:]))
 
 
 def line_id(file: int, line: int) -> str:

@@ -39,9 +39,6 @@ MOST_POINTS = 4
 MOST_REASONS = 20
 """Reasons that a table gives."""
 
-LEAST_COLUMNS = 2
-"""A table that is too wide is cut into pieces: each has its first column and at least one more."""
-
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -58,7 +55,7 @@ class Table:
     notes: tuple[str, ...] = ()
     """What stands below it: why rows are empty."""
     keys: int = 1
-    """Columns at the left that say what a row is."""
+    """So many columns at the left name a row."""
 
 
 def tables(plan: Plan) -> tuple[Table, ...]:
@@ -251,56 +248,91 @@ def cell_text(table: Table, row: int, column: int) -> str:
     if isinstance(cell, str):
         text = safe(cell)
     elif measures(table.units[column], cell):
-        text = f"{float(cell.in_unit(table.units[column])):,.{table.digits}f}"
+        text = _rounded(float(cell.in_unit(table.units[column])), table.digits)
     else:
         text = shown(cell)
     return f"{text} *" if (row, column) in table.best else text
 
 
+def _rounded(number: float, digits: int) -> str:
+    """With so many digits; what is there, but less than the last of them, is not zero."""
+    least = 10.0**-digits
+    return f"< {least:.{digits}f}" if 0 < number < least / 2 else f"{number:,.{digits}f}"
+
+
 def as_text(table: Table, columns: int) -> list[str]:
-    """Aligned lines; figures stand to the right. A table that is too wide comes in pieces."""
+    """Aligned lines; figures stand to the right. A table that is too wide comes in pieces, and
+    words among figures are as wide as those at most: the rest goes on a line below."""
     texts = [[cell_text(table, r, c) for c in range(len(row))] for r, row in enumerate(table.rows)]
-    figures = [
-        any(isinstance(row[c], Quantity) for row in table.rows) for c in range(len(table.header))
-    ]
+    figures = _figures(table)
     heads = [safe(head) for head in table.header]
-    widths = [max([width(heads[c]), *(width(row[c]) for row in texts)]) for c in range(len(heads))]
-    if table.best:  # room for the star, so that figures without one end in the same column
-        starred = {column for _, column in table.best}
-        texts = [
-            [t if t.endswith(" *") or c not in starred or not figures[c] else t + "  "
-             for c, t in enumerate(row)]
-            for row in texts
-        ]  # fmt: skip
-        widths = [max([w, *(width(row[c]) for row in texts)]) for c, w in enumerate(widths)]
+    starred = {c for _, c in table.best if c < len(figures) and figures[c]}
+    texts = [  # room for the star, so that figures without one end in the same column
+        [t if t.endswith(" *") or c not in starred else t + "  " for c, t in enumerate(row)]
+        for row in texts
+    ]
+    widths = [
+        max(
+            [
+                width(heads[c]),
+                *(width(row[c]) for r, row in enumerate(texts) if _counts(table, r, c, figures)),
+            ]
+        )
+        for c in range(len(heads))
+    ]
     lines: list[str] = []
     for piece in _pieces(widths, columns, table.keys):
         lines += [""] if lines else []
         for row in (heads, *texts):
-            shown_cells = (padded(row[c], widths[c], right=figures[c]) for c in piece)
-            lines.append(("  " + "  ".join(shown_cells)).rstrip())
+            cells = [_folded(row[c], widths[c]) for c in piece]
+            for deep in range(max(map(len, cells))):
+                level = (cell[deep] if deep < len(cell) else "" for cell in cells)
+                told = (
+                    padded(t, widths[c], right=figures[c])
+                    for t, c in zip(level, piece, strict=True)
+                )
+                lines.append(("  " + "  ".join(told)).rstrip())
     for note in table.notes:
         lines += wrapped(note, columns, "  ", "    ")
     return lines
 
 
+def _figures(table: Table) -> list[bool]:
+    """For each column whether it has figures."""
+    return [
+        any(isinstance(row[c], Quantity) for row in table.rows) for c in range(len(table.header))
+    ]
+
+
+def _counts(table: Table, row: int, column: int, figures: Sequence[bool]) -> bool:
+    """Whether a cell may widen its column."""
+    return not figures[column] or isinstance(table.rows[row][column], Quantity)
+
+
+def _folded(text: str, most: int) -> list[str]:
+    if width(text) <= most:
+        return [text]
+    return wrapped(text.rstrip(), most, "", "")
+
+
 def _pieces(widths: Sequence[int], columns: int, keys: int) -> Iterator[list[int]]:
-    """Indices of columns that fit on a line together, the keys in each."""
-    lead = sum(widths[:keys]) + 2 * keys
-    piece, used = list(range(keys)), lead
-    for index in range(keys, len(widths)):
-        if used + 2 + widths[index] > columns and len(piece) >= LEAST_COLUMNS + keys - 1:
+    """Indices of columns that fit on a line together, those that name a row in each, but the first
+    alone where they leave no room for figures."""
+    leading = keys if sum(widths[:keys]) + 2 * keys <= columns // 2 else 1
+    lead = list(range(leading))
+    taken = sum(widths[c] + 2 for c in lead)
+    piece, used = [*lead], taken
+    for index in range(leading, len(widths)):
+        if used + 2 + widths[index] > columns and len(piece) > leading:
             yield piece
-            piece, used = list(range(keys)), lead
+            piece, used = [*lead], taken
         piece.append(index)
         used += 2 + widths[index]
     yield piece
 
 
 def as_markdown(table: Table) -> str:
-    figures = [
-        any(isinstance(row[c], Quantity) for row in table.rows) for c in range(len(table.header))
-    ]
+    figures = _figures(table)
     lines = [_row(table.header), "|" + "|".join(" --: " if f else " --- " for f in figures) + "|"]
     for index, row in enumerate(table.rows):
         lines.append(_row(cell_text(table, index, column) for column in range(len(row))))

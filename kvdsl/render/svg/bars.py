@@ -29,6 +29,8 @@ _SMALL = 11
 _WIDEST_NOTE = 480
 _LEGEND = 30
 _LIMIT_ROOM = 18
+_LEAST_NAMED = 0.004
+"""A piece that is a smaller part of the axis has no words: they would push others far away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,8 @@ def _height(row: Bar, scale: Scale) -> float:
     if row.thin:
         return _TITLE + _THIN + _GAP
     limit = _LIMIT_ROOM if row.limit is not None else 0
-    leaders = _LEADERS if any(not _inside(p, scale) for p in row.pieces if p.value > 0) else 0
+    named = [p for p in row.pieces if p.value >= _LEAST_NAMED * scale.high]
+    leaders = _LEADERS if any(not _inside(p, scale) for p in named) else 0
     return _TITLE + limit + _BAR + leaders + _GAP
 
 
@@ -153,7 +156,7 @@ def _row(row: Bar, scale: Scale, top: float, name: str) -> Iterator[str]:
             continue
         if _inside(piece, scale):
             yield from _words_inside(piece, x + wide / 2, bar)
-        else:
+        elif piece.value >= _LEAST_NAMED * scale.high:
             outside.append((piece, x + wide / 2))
     yield from _leaders(outside, bar + _BAR)
     if row.limit is not None:

@@ -25,7 +25,7 @@ from kvdsl.render.svg.scales import (
 )
 from kvdsl.render.visible import visible
 
-WIDTH, _PLOT = 720, 220
+WIDTH, _PLOT = 960, 240
 _LEFT, _TOP, _BOTTOM = 62, 26, 50
 _SMALL = 11
 _MOST_VALUES = 9
@@ -165,7 +165,9 @@ def _tick(value: float, unit: str, plot: _Plot) -> str:
 
 
 def _with_unit(label: str, unit: str) -> str:
-    return f"{label} ({unit})" if unit else label
+    """`time of a token (ms)`; what counts requests or tokens has said so."""
+    counts = (unit == "req" and "requests" in label) or (unit == "tok" and "tokens" in label)
+    return f"{label} ({unit})" if unit and not counts else label
 
 
 def _mark_rows(marks: Sequence[tuple[float, str]]) -> tuple[tuple[tuple[float, str], ...], ...]:
@@ -242,7 +244,7 @@ def _early(lines: Sequence[_Line], plot: _Plot) -> int | None:
         for p in item.points
         if plot.at(p)[0] <= x + 0.01
     )
-    room = plot.up.start - y > 22
+    room = plot.up.start - y > 18
     return lowest if alone and falls and below and room else None
 
 

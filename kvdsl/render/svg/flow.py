@@ -13,7 +13,8 @@ from kvdsl.plan import Flow, FlowPool, TierView, TransferView
 from kvdsl.render.svg.boxes import WIDTH
 from kvdsl.render.svg.colours import HUES, painted
 from kvdsl.render.svg.elements import Frame, Lettering, drawing, lettered, line, tag
-from kvdsl.units import Quantity, shown
+from kvdsl.render.svg.scales import text_width
+from kvdsl.units import Quantity, counted, shown
 
 _POOL, _GAP = 340, 16
 _BOX = 92
@@ -55,10 +56,12 @@ def _pool(pool: FlowPool, x: float, y: float) -> Iterator[str]:
     most = _POOL - 32
     name = pool.name or "prefill and decode"
     role = "" if pool.name in ("", pool.role) else f", {pool.role}"
-    yield lettered(x + 18, y + 22, name + role, Lettering(13, bold=True, most=most))
-    devices = f"{pool.devices.value:,} devices"
+    devices = counted(pool.devices.value, "devices")
+    many = text_width(devices, 11)
+    yield lettered(x + 18, y + 22, name + role, Lettering(13, bold=True, most=most - many - 12))
+    yield lettered(x + _POOL - 14, y + 22, devices, Lettering(11, anchor="end", ink="ink-soft"))
     lines = [
-        f"{devices} of {pool.hardware}",
+        pool.hardware,
         pool.layout,
         f"room for {shown(pool.tokens)} of cache",
     ]

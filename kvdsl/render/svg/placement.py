@@ -229,8 +229,11 @@ class _Scene:
     def _entries(self) -> list[tuple[str, str, str]]:
         """Colour, pattern and words of each entry of the legend."""
         entries = []
+        stages = self._stage_hues()
         for share, told in self._picture.legend[:_MOST_ENTRIES]:
-            if share in self._shares:
+            if share in stages:
+                entries.append((stages[share], "", f"{share}: {told}"))
+            elif share in self._shares:
                 letter, number = self._shares[share]
                 entries.append((f"hue-{number}", "", f"{letter} · {told}"))
             else:  # what is said of no share has no colour
@@ -240,15 +243,25 @@ class _Scene:
             entries.append(("", "", f"and {more:,} more"))
         if self._lettered:
             entries.append(("", "", "same letter and colour: the same share of the cache"))
-        elif self._sets > 1:
+        elif self._sets > max(1, len(stages)):
             stage = ", and the same stage" if self._staged else ""
-            entries.append(("", "", f"same colour: one set that holds a request whole{stage}"))
+            told = f"same colour: one set that holds a request whole{stage}"
+            if self._sets > HUES:
+                told = f"colours part neighbouring sets, and come again after {HUES}"
+            entries.append(("", "", told))
         if self._copies:
             entries.append(("paper", "stripes", "striped: a copy of what another device holds"))
         if self._idle:
             pool = " of this pool" if self._picture.pool else ""
             entries.append(("panel", "crossed", f"crossed: holds no rank{pool}"))
         return entries
+
+    def _stage_hues(self) -> Mapping[str, str]:
+        """The colour of each stage, where one set of devices holds all requests."""
+        cells = [c for c in cells_of(self._picture.root) if not c.idle]
+        if self._lettered or not self._staged or len({c.holder for c in cells}) > 1:
+            return {}
+        return {f"stage {c.stage}": f"hue-{self._shares[c.share][1]}" for c in cells}
 
     def _columns(self) -> int:
         widest = max((text_width(told, 11) for _, _, told in self._entries), default=0)
