@@ -104,7 +104,7 @@ def outcome(
         seen = examine(made)
         by_pool.extend((name, _told(fired, seen.estimate)) for fired in seen.fired)
         if seen.estimate is not None:
-            estimates[name] = answered(seen.estimate)
+            estimates[name] = _answered(seen.estimate)
     told = list(_by_cause(by_pool))
     complete = not faults and len(estimates) == len(deployment.pools)
     values, whole = _values(deployment, estimates) if complete else ({}, None)
@@ -124,7 +124,7 @@ def outcome(
     return Outcome(deployment, estimates, values, judged, tuple(told), tuple(faults), whole)
 
 
-def answered(found: Estimate) -> Estimate:
+def _answered(found: Estimate) -> Estimate:
     """Without a decode step where no request has output: none is ever taken. Checks before the
     plan still see one, as they compare layouts by it."""
     if found.subject.workload.generates:
