@@ -87,14 +87,25 @@ def _flips(columns: Sequence[Column]) -> str:
         return ""
     holds = max(able, key=lambda c: c.values["kv.tokens"].value)
     fast = min(able, key=lambda c: c.values["decode.tpot"].value)
-    if holds is fast:
-        return f"{holds.name} holds the most tokens and takes the least time a token."
+    # Equal as printed is equal, as in the rows.
+    both = [c for c in able if _alike(c, holds, "kv.tokens") and _alike(c, fast, "decode.tpot")]
+    if len(both) == len(able):
+        return ""
+    if len(both) == 1:
+        return f"{both[0].name} holds the most tokens and takes the least time a token."
+    if both:
+        names = f"{', '.join(c.name for c in both[:-1])} and {both[-1].name}"
+        return f"{names} hold the most tokens and take the least time a token."
     more = _times(holds.values["kv.tokens"], fast.values["kv.tokens"])
     faster = _times(holds.values["decode.tpot"], fast.values["decode.tpot"])
     return (
         f"{holds.name} holds {more} the tokens of {fast.name}, and takes {faster} its time a "
         f"token. The order turns where the cache does not bind and latency does."
     )
+
+
+def _alike(one: Column, other: Column, name: str) -> bool:
+    return shown(one.values[name]) == shown(other.values[name])
 
 
 def _times(a: Quantity, b: Quantity) -> str:

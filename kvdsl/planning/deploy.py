@@ -108,7 +108,7 @@ def outcome(
     held, fewer = pools.bound({n: e.estimate for n, e in seen.items() if e.estimate is not None})
     seen |= {name: examine(made) for name, made in fewer.items()}
     by_pool = [(n, _told(f, each.estimate)) for n, each in seen.items() for f in each.fired]
-    estimates = {n: answered(e.estimate) for n, e in seen.items() if e.estimate is not None}
+    estimates = {n: _answered(e.estimate) for n, e in seen.items() if e.estimate is not None}
     told = list(_by_cause(by_pool))
     complete = not faults and len(estimates) == len(deployment.pools)
     values, whole = _values(deployment, estimates, held) if complete else ({}, None)
@@ -129,7 +129,7 @@ def outcome(
     return Outcome(deployment, estimates, values, judged, tuple(told), tuple(faults), whole, absent)
 
 
-def answered(found: Estimate) -> Estimate:
+def _answered(found: Estimate) -> Estimate:
     """Without a decode step where no request has output: none is ever taken. Checks before the
     plan still see one, as they compare layouts by it."""
     if found.subject.workload.generates:

@@ -2,8 +2,8 @@
 
 Comes in: the outcome of one load, and the workloads of all, by pool. Goes out: what each answers,
 as plans of them would. Lengths are counted exactly, once for each that differs; times are evaluated
-on arrays. Where pools work together each load is estimated by itself, on the placement that there
-is. Not its job: which loads there are (sweeps).
+on arrays. Where pools work together, or with tiers, each load is planned by itself. Not its job:
+which loads there are (sweeps).
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kvdsl.costs.estimate import Estimate, estimate, many, of_length, reloaded
+from kvdsl.costs.estimate import Estimate, many, of_length
 from kvdsl.formulas import Term
-from kvdsl.planning import pools
-from kvdsl.planning.deploy import Outcome, answered
+from kvdsl.planning.deploy import Outcome, outcome
 from kvdsl.planning.subjects import inputs
 from kvdsl.spec.workload import Workload
 from kvdsl.units import Quantity, Value
@@ -32,7 +31,8 @@ def answers(made: Outcome, loads: Sequence[Load], names: Sequence[str]) -> list[
     """What each load answers, by the order of `names`."""
     if _alone(made, loads):
         (pool,) = made.estimates
-        return _at_once(made.estimates[pool], [load[pool] for load in loads], names)
+        asked = [name if name in made.values or name in QUEUED else "" for name in names]
+        return _at_once(made.estimates[pool], [load[pool] for load in loads], asked)
     return [_one(made, load, names) for load in loads]
 
 
@@ -54,15 +54,11 @@ def _alone(made: Outcome, loads: Sequence[Load]) -> bool:
 
 
 def _one(made: Outcome, load: Load, names: Sequence[str]) -> Answers:
-    """One load on the placement of another: nothing is placed or checked again."""
-    estimates = {}
-    for name, found in made.estimates.items():
-        subject = replace(found.subject, workload=load[name])
-        estimates[name] = answered(estimate(subject, reloaded(found, load[name])))
-    values, _ = pools.served(made.deployment, estimates)
-    first = next(iter(estimates.values()))
-    for name, term in inputs(first.subject).items():
-        values.setdefault(name, term)
+    pools = {
+        name: pool.model_copy(update={"workload": load[name]}) if name in load else pool
+        for name, pool in made.deployment.pools.items()
+    }
+    values = outcome(made.deployment.model_copy(update={"pools": pools})).values
     terms = (values.get(name) for name in names)
     return tuple(None if term is None else term.quantity for term in terms)
 
@@ -72,9 +68,7 @@ def _one(made: Outcome, load: Load, names: Sequence[str]) -> Answers:
 
 def _at_once(found: Estimate, loads: Sequence[Workload], names: Sequence[str]) -> list[Answers]:
     exact, sizes = _lengths(found, loads)
-    whole = answered(
-        replace(found, values=many(found, _stacked(loads), _arrays(exact, sizes)))
-    ).values
+    whole = many(found, _stacked(loads), _arrays(exact, sizes))
     given = inputs(found.subject)
     columns: list[list[Quantity | None]] = []
     for name in names:
@@ -141,12 +135,15 @@ def _column(name: str, term: Term, count: int) -> list[Value | None]:
     if not hasattr(value, "shape"):
         return [value] * count
     found: list[float] = value.tolist() if value.shape else [float(value)] * count
-    if name.startswith("prefill.ttft"):  # a queue that only grows has no mean
+    if name in QUEUED:  # a queue that only grows has no mean
         return [value if value < float("inf") else None for value in found]
     if name in EXACT:
         return [int(value) if value.is_integer() else value for value in found]
     return list(found)
 
+
+QUEUED = frozenset({"prefill.ttft", "prefill.ttft_low", "prefill.ttft_high"})
+"""Values that a load may have though another has none."""
 
 EXACT = frozenset({"memory.free"})
 """Values of times' arrays that are whole, but where a rank has a part of a scale."""
