@@ -132,7 +132,7 @@ def _fact(study: Study, share: Shard, found: CutBlock, others: Splits, severity:
             "engine_note": note,
             "devices": subject.degrees.devices,
             "splits": others.text,
-            "fix": _smaller(found.size, found.ways, found.step),
+            "fix": _smaller(study, found),
         },
         (("width", Quantity(found.size)), ("block", Quantity(found.step))),
         whole or others.best,
@@ -163,8 +163,11 @@ def _what(shard: Shard) -> str:
     return f"{side} in its {word}" if shard.tensor.part else side
 
 
-def _smaller(size: int, ways: int, block: int) -> str:
-    legal = [d for d in range(1, ways) if size % d == 0 and size // d % block == 0]
+def _smaller(study: Study, found: CutBlock) -> str:
+    """The widest cut that keeps blocks whole, of those that divide all else too."""
+    size, block = found.size, found.step
+    even = range(1, found.ways) if study.closed else widths(study)
+    legal = [d for d in even if d < found.ways and size % d == 0 and size // d % block == 0]
     if not legal:
         return "store these layers in a format without blocks, or pad the checkpoint"
     return f"cut {legal[-1]} ways: {grouped(size)} / {legal[-1]} = {grouped(size // legal[-1])}"

@@ -215,7 +215,7 @@ def _divisors(number: int, most: int) -> Sequence[int]:
     notes=(
         "each rank sends {payload} for a layer over {link}, {share} of it to other domains: "
         "{layer} a layer at this batch",
-        "all of them take {whole} of a step: no token is faster",
+        "together they take {whole} of every step, and no token comes faster than that",
     ),
     helps=("{router} keeps a token inside fewer of them",),
     flips="a scale-up domain that holds all expert ranks (an NVL72 rack)",

@@ -41,7 +41,7 @@ from kvdsl.checks import (
     tiers,
     uneven_widths,
 )
-from kvdsl.checks.study import Fact, Fill, Study
+from kvdsl.checks.study import Fact, Fill, Study, told_apart
 from kvdsl.costs.estimate import Estimate, estimate
 from kvdsl.costs.service import Service
 from kvdsl.diagnostics import Diagnostic, Label, Severity
@@ -191,11 +191,21 @@ class Errors:
 
 def _run(stage: str, study: Study, rules: Sequence[Rule] = RULES) -> list[Fired]:
     return [
-        Fired(rule, _declared(study, fact), fact.severity or rule.severity)
+        Fired(rule, _compared(study, _declared(study, fact)), fact.severity or rule.severity)
         for rule in rules
         if rule.stage == stage and rule.function is not None
         for fact in rule.function(study)
     ]
+
+
+def _compared(study: Study, fact: Fact) -> Fact:
+    """The fact with what its suggestion is measured against; without it where nothing it shows
+    gets better and something gets worse: that is no help."""
+    if fact.suggestion is None or study.estimated is None:
+        return fact
+    fact = replace(fact, before=study.estimated)
+    better = [found for _, _, _, found in fact.moves()]
+    return replace(fact, suggestion=None) if False in better and True not in better else fact
 
 
 STOPS = tuple(rule for rule in RULES if Severity.ERROR in rule.severities)
@@ -274,6 +284,13 @@ def advice(fact: Fact) -> str:
     made = fact.suggestion
     if made is None:
         return ""
-    values = made.estimate.values
-    gains = [f"{name} {shown(values[name].quantity)}" for name in made.shows[:3] if name in values]
-    return f"{made.title} gives " + ", ".join(gains)
+    shown_values, worse = [], []
+    for name, new, old, better in fact.moves():
+        text = f"{name} {shown(new)}"
+        apart = old is not None and told_apart(new, old)
+        if better is False:
+            worse.append(f"{text} (now {shown(old)})" if old is not None else text)
+        elif name in made.shows[:3] and (apart or old is None):
+            shown_values.append(f"{text} (now {shown(old)})" if old is not None else text)
+    told = ", ".join(shown_values) or "the same figures"
+    return f"{made.title} gives {told}" + (f"; worse: {', '.join(worse)}" if worse else "")

@@ -7,7 +7,7 @@ function as the plan.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Protocol
@@ -20,9 +20,13 @@ from kvdsl.placement.placement import Placement
 from kvdsl.placement.subject import Subject
 from kvdsl.source import Span
 from kvdsl.spec.model import Gqa, Mla, Moe, Softmax
+from kvdsl.spec.vocabulary import BETTER
 from kvdsl.units import BYTES, TOKENS, Quantity, shown, tidy
 
 Fill = Quantity | int | str
+
+FELT = ("decode.tpot", "kv.tokens")
+"""Values whose worsening is told of whatever is suggested: a user's wait, and how many users."""
 
 CACHE_VALUES = ("kv.tokens", "kv.bytes_per_token_per_gpu", "kv.copies", "memory.weights")
 """What a layout that stores the cache otherwise is compared by."""
@@ -49,6 +53,28 @@ class Fact:
     labels: tuple[Label, ...] = ()
     severity: Severity | None = None
     """Where it is not the rule's own."""
+    before: Estimate | None = None
+    """What the suggestion is compared with; None before the costs stage, where nothing is."""
+
+    def moves(self) -> Iterator[tuple[str, Quantity, Quantity | None, bool | None]]:
+        """Values of the suggestion: their name, what they would be, what they are, and whether that
+        is better. First those that it shows, then others that a user feels and that get worse."""
+        made = self.suggestion
+        values = made.estimate.values if made is not None else {}
+        shows = made.shows if made is not None else ()
+        own = self.before.values if self.before is not None else {}
+        for name in (*shows, *(name for name in FELT if name not in shows)):
+            if name not in values or (name not in shows and name not in own):
+                continue
+            new, old = values[name].quantity, own[name].quantity if name in own else None
+            apart = old is not None and told_apart(new, old)
+            better = (
+                (new.value > old.value) == BETTER[name]
+                if old and apart and name in BETTER
+                else None
+            )
+            if name in shows or better is False:
+                yield name, new, old, better
 
 
 class Judge(Protocol):

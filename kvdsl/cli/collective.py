@@ -93,7 +93,7 @@ def command(  # noqa: PLR0913, PLR0917 - one a flag
     names = [name if "." in name or file else f"libraries.{name}" for name in libraries]
     found = _quotes(source, hardware, shared, [_bytes(size) for size in sizes], names)
     if errors := tally(errors_of(report)):
-        console.say(f"note: {errors} of the spec; `kvdsl check` tells them")
+        console.say(f"note: {errors} of the spec; see `kvdsl check`")
     if output == "json":
         console.write(machine.text(_data(kind, hardware, found)))
     elif explain:

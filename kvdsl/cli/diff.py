@@ -26,6 +26,10 @@ FORMS = ("text", "markdown", "json", "github")
 SAME = "No plan changed."
 
 
+MOST_NAMED = 4
+"""Values that a note names."""
+
+
 @click.command("diff")
 @click.argument("paths", nargs=-1, metavar="[OLD NEW | PATH...]", shell_complete=file_names)
 @click.option(
@@ -40,8 +44,10 @@ SAME = "No plan changed."
               help="Leave out smaller changes: `1 %`, `decode.tpot=0.5 ms`; 0.1 % unless given. "
               "Repeatable.")  # fmt: skip
 @click.option("--fail-on", "fails", metavar="WHAT", multiple=True,
-              help="Exit with 1 on `regression` (with values named beside it, only of those), "
-              "`requirement`, `error`, or a worse value: `kv.tokens=5 %`. Repeatable.")  # fmt: skip
+              help="Exit with 1 on `requirement` (one breaks), `error` (a new one), a worse value "
+              "such as `kv.tokens=5 %`, or `regression`: both, and values named beside it; else "
+              "kv.tokens, kv.sequences, decode.tpot, decode.throughput, prefill.ttft and "
+              "cost.per_mtok. Repeatable.")  # fmt: skip
 @click.option("--exit-code", is_flag=True, help="Exit with 4 where something changed.")
 @click.option("--exclude", "excluded", metavar="PATTERN", multiple=True,
               help="Leave out specs below a folder, as a line of .kvspecignore would.")  # fmt: skip
@@ -75,11 +81,23 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     made = _difference(console, paths, against, excluded, lock, asked)
     for output in shown:
         deliver(console, [output], {output.form: _text(console, made, output, always=always)})
+    if passed := _not_counted(made, asked):
+        more = f" and {len(passed) - MOST_NAMED} more" if len(passed) > MOST_NAMED else ""
+        some = ", ".join(passed[:MOST_NAMED])
+        console.say(f"note: worse, and not among what `--fail-on` counts: {some}{more}")
     if made.regressions:
         for reason in made.regressions:
             console.say(f"fails: {safe(str(reason))}")
         return Exit.FINDINGS
     return Exit.CHANGED if exit_code and not made.empty else Exit.FINE
+
+
+def _not_counted(made: Difference, asked: Asked) -> tuple[str, ...]:
+    """Values that got worse and fail nothing, where somebody asked for failing."""
+    if not asked.fails:
+        return ()
+    worse = (v.name for d in made.deployments for v in d.values if v.worth == "worse")
+    return tuple(name for name in dict.fromkeys(worse) if name not in asked.fails)
 
 
 def _difference(

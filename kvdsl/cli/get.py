@@ -93,7 +93,7 @@ def answered(
             raise CommandError(_nothing(file, dotted, answer.known))
         say_errors(console, answer.report)
     elif errors:
-        console.say(f"note: {errors} of the spec under these settings; `kvdsl plan` tells them")
+        console.say(f"note: {errors} of the spec under these settings; see `kvdsl plan`")
     return answer
 
 

@@ -79,7 +79,7 @@ def _sound(console: Console, paths: tuple[str, ...]) -> Exit:
         if not report.failed:
             continue
         ended.append(exit_of(report))
-        why = "has errors, so no lock is written: `kvdsl check` tells them"
+        why = "has errors, so no lock is written: see `kvdsl check`"
         if ended[-1] is Exit.USAGE:
             why = f"has no text, so no lock is written: {report.diagnostics[0].headline}"
         for line in wrapped(f"{safe(path)} {why}", console.columns, "", "  "):

@@ -32,6 +32,7 @@ from kvdsl.render.changes import (
 )
 from kvdsl.render.fitting import Section, fitted, size
 from kvdsl.render.markup import cell, code, fenced, plain_line, prose
+from kvdsl.review.thresholds import WATCHED
 
 MARKER = "<!-- kvdsl-diff -->"
 """The first line of every comment."""
@@ -155,7 +156,8 @@ def _no_value(change: DeploymentChange) -> str:
 
 
 def _worth(value: ValueChange) -> str:
-    return {"better": "<br>better", "worse": "<br>**worse**", "neutral": ""}[value.worth]
+    worse = "**worse**" if value.name in WATCHED else "worse"
+    return {"better": "<br>better", "worse": f"<br>{worse}", "neutral": ""}[value.worth]
 
 
 def _findings(

@@ -105,8 +105,8 @@ def _strip(tiles: Sequence[Tile], columns: int, paint: Paint) -> Iterator[str]:
         yield "  " + paint(Style.STRONG, figures)
         for line in zip_longest(*(below for _, _, below, _ in row), fillvalue=""):
             told = zip(line, (wide for *_, wide in row), strict=True)
-            text = space.join(padded(part, wide) for part, wide in told).rstrip()
-            yield from [f"  {text}"] if text else []
+            under = space.join(padded(text, wide) for text, wide in told).rstrip()
+            yield from [f"  {under}"] if under else []
 
 
 def _section(table: Table, columns: int, paint: Paint) -> Iterator[str]:

@@ -65,7 +65,11 @@ def _deployment(change: DeploymentChange, columns: int, paint: Paint) -> Iterato
     file = f"  {change.file}" if change.file else ""
     yield paint(Style.STRONG, safe(change.name)) + safe(f"{state}{was}{file}")
     for line in tree_lines(change.spec):
-        yield paint(_SIGNS.get(line[:1], Style.FAINT), safe(line))
+        style = _SIGNS.get(line[:1], Style.FAINT)
+        hanging = " " * (len(line) - len(line[1:].lstrip()) + 2)
+        head = line[: len(hanging) - 2]
+        for piece in wrapped(line[len(head) :], columns, head, hanging):
+            yield paint(style, piece)
     if change.state in ("changed", "renamed"):
         yield from _values(change, columns, paint)
     else:
@@ -93,13 +97,17 @@ def _values(change: DeploymentChange, columns: int, paint: Paint) -> Iterator[st
         return
     rows = [(safe(v.label), *map(safe, sides(v))) for v in shown]
     widths = [max(width(row[i]) for row in rows) for i in range(3)]
-    for value, (label, before, after) in zip(shown, rows, strict=True):
+    deltas = [safe(delta(v)) for v in shown]
+    whole = 4 + sum(widths) + 7 + max(map(width, deltas)) <= columns
+    for value, (label, before, after), by in zip(shown, rows, deltas, strict=True):
         cells = (
             padded(label, widths[0]),
             f" {padded(before, widths[1], right=True)}",
             f"-> {padded(after, widths[2], right=True)}",
         )
-        yield f"    {' '.join(cells)}  " + paint(_WORTH[value.worth], safe(delta(value)))
+        # Where a line has no room for both, the per cent says more than the difference.
+        told = by if whole else by.rpartition(", ")[2]
+        yield f"    {' '.join(cells)}  " + paint(_WORTH[value.worth], told)
     yield from _why(change, columns)
     if change.small:
         yield f"    and {change.small} below the threshold"

@@ -15,15 +15,42 @@ from kvdsl.formulas import Term
 DEEPEST = 24
 """Steps after which a derivation is taken to say nothing new."""
 
+COUNTS = 0.1
+"""A part by which a second input has to move, to be told beside the first."""
+
 MOST = 3
 """Movers that are kept: the first, the last and one between."""
 
 
 def movers(before: Term, after: Term) -> tuple[Mover, ...]:
     found = list(_way(before, after))
+    fork = _against(before, after)
+    if fork is not None:
+        first, other = fork
+        way = list(_way(*other))
+        return (_mover(first), _mover(other), *way[len(way) // 2 :][:1])
     if len(found) > MOST:
         found = [found[0], found[len(found) // 2], found[-1]]
     return tuple(found)
+
+
+def _mover(pair: tuple[Term, Term]) -> Mover:
+    return Mover(pair[1].label, pair[0].quantity, pair[1].quantity, "")
+
+
+def _against(before: Term, after: Term) -> tuple[tuple[Term, Term], tuple[Term, Term]] | None:
+    """What moved against the first mover, in a product or quotient: a doubling of one input that
+    another takes back in part is half the truth."""
+    for _ in range(DEEPEST):
+        step = _largest(before, after)
+        if step is None or before.formula is None:
+            return None
+        if before.formula.name not in ("sum", "greatest", "least"):
+            pairs = [p for p in _matched(before.inputs, after.inputs) if p[0].value != p[1].value]
+            rest = [p for p in pairs if p[0] is not step[0] and _relative(p) >= COUNTS]
+            return (step, max(rest, key=_relative)) if rest else None
+        before, after = step
+    return None
 
 
 def _way(before: Term, after: Term) -> Iterator[Mover]:

@@ -79,6 +79,16 @@ _TERMS = (
 
 VOCABULARY: Mapping[str, Term] = MappingProxyType({term.name: term for term in _TERMS})
 
+BETTER: Mapping[str, bool] = MappingProxyType(
+    {
+        **dict.fromkeys(("kv.tokens", "kv.sequences", "memory.kv", "decode.throughput"), True),
+        **dict.fromkeys(("kv.copies", "kv.bytes_per_token_per_gpu", "memory.weights"), False),
+        **dict.fromkeys(("decode.tpot", "decode.kv_read", "decode.weight_read"), False),
+        **dict.fromkeys(("decode.collectives", "prefill.ttft", "cost.per_mtok", "gpus"), False),
+    }
+)
+"""Whether more of a value is better; what is not here has no better side."""
+
 _TIER = (
     ("tokens", units.TOKENS, "held by a tier"),
     ("load_time", units.TIME, "one request brought back; in place: read once"),
