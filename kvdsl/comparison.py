@@ -7,7 +7,7 @@ honest: all that reach the best value are marked.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from kvdsl.formulas import Term
@@ -46,6 +46,7 @@ class Candidate:
     fits: bool
     main: bool
     note: str = ""
+    times: str = ""
 
 
 def compare(candidates: Sequence[Candidate]) -> Comparison | None:
@@ -62,11 +63,27 @@ def compare(candidates: Sequence[Candidate]) -> Comparison | None:
             c.fits,
             c.main,
             c.note,
+            c.times,
         )
         for c in candidates
     )
-    best = {name: _best(columns, name, more=more) for name, _, more in rows}
-    return Comparison(columns, rows, best, _flips(columns))
+    made = Comparison(columns, rows, {}, "")
+    ranked = [row for row in rows if not (made.mixed and _of_time(row[0]))]
+    best = {name: _best(columns, name, more=more) for name, _, more in ranked}
+    return replace(made, best=best, flips=_mixed(columns) if made.mixed else _flips(columns))
+
+
+def _of_time(name: str) -> bool:
+    return name.startswith(("decode.", "prefill.", "cost.per_mtok"))
+
+
+def _mixed(columns: Sequence[Column]) -> str:
+    kinds: dict[str, list[str]] = {}
+    for column in columns:
+        if column.values:
+            kinds.setdefault(column.times or "of no kind", []).append(column.name)
+    said = " and ".join(f"those of {', '.join(names)} {kind}" for kind, names in kinds.items())
+    return f"Times of several kinds are not ranked: {said}."
 
 
 def _best(columns: Sequence[Column], name: str, *, more: bool) -> tuple[int, ...]:

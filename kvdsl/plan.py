@@ -378,6 +378,8 @@ class Column:
     fits: bool
     main: bool = False
     note: str = ""
+    times: str = ""
+    """`ideal` or `fitted`; empty where nobody says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,6 +391,11 @@ class Comparison:
     rows: tuple[tuple[str, str, bool], ...]
     best: Mapping[str, tuple[int, ...]]
     flips: str
+
+    @property
+    def mixed(self) -> bool:
+        """Whether times of several kinds stand side by side: those are not ranked."""
+        return len({c.times for c in self.columns if c.values}) > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,6 +418,10 @@ class SweepTable:
 
     def reason(self, row: int) -> str:
         return self.reasons[row] if row < len(self.reasons) else ""
+
+
+TIMES = "times"
+"""The label of the assumption that says what a plan's times are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -491,6 +502,11 @@ class Plan:
     facts: tuple[Fact, ...] = ()
     flow: Flow | None = None
     answers: tuple[Answer, ...] = ()
+
+    @property
+    def times(self) -> str:
+        """What its times are, `ideal` or `fitted`; empty where it has none."""
+        return next((e.figure for e in self.assumptions if e.label == TIMES), "")
 
     def value(self, name: str) -> Quantity:
         """A value of the vocabulary. Raises KeyError where the plan does not answer it."""

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from fractions import Fraction
 
 from kvdsl.checks.study import Fact, Study, Suggestion
+from kvdsl.costs.algorithms import bytes_sent
 from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.estimate import Estimate
 from kvdsl.diagnostics import Severity
 from kvdsl.placement.degrees import AttentionAxes, Degrees, ExpertAxes, WidthAxes
 from kvdsl.placement.exchanges import Group
-from kvdsl.placement.topology import Level, Topology
+from kvdsl.placement.topology import Topology
 from kvdsl.rules import Rule, rule
 from kvdsl.spec.model import Moe
-from kvdsl.units import TIME, Quantity
+from kvdsl.units import BYTES, TIME, Quantity, shown
 
 LAYER_MODULES = frozenset({"attention", "ffn", "routed_experts", "shared_experts"})
 REDUCTIONS = frozenset({"all_reduce", "reduce_scatter", "all_gather"})
@@ -213,8 +213,7 @@ def _divisors(number: int, most: int) -> Sequence[int]:
     "{count:expert exchanges} of every decode step must leave the fast domain",
     label="EP={ep}: a group of {size:ranks} spans {spread}",
     notes=(
-        "each rank sends {payload} for a layer over {link}, {share} of it to other domains: "
-        "{layer} a layer at this batch",
+        "for a layer each rank sends {sent}: {layer} a layer at this batch",
         "together they take {whole} of every step, and no token comes faster than that",
     ),
     helps=("{router} keeps a token inside fewer of them",),
@@ -281,9 +280,7 @@ def ep_crosses_node(study: Study) -> Iterator[Fact]:
             "ep": study.subject.degrees.experts.ep,
             "size": group.size,
             "spread": _spread(group),
-            "payload": first.size.quantity,
-            "link": join.link.title if join is not None else "",
-            "share": _shown_share(group.reach.levels),
+            "sent": _sent(list(kinds.values()), join.link.title if join is not None else ""),
             "layer": layer,
             "whole": whole,
             "router": "" if limited else LIMITED_ROUTER,
@@ -297,11 +294,16 @@ def ep_crosses_node(study: Study) -> Iterator[Fact]:
     )
 
 
-def _shown_share(crossed: tuple[Level, ...]) -> str:
-    """What part of a rank's bytes goes to other domains, if all ranks are sent alike."""
-    outer = crossed[-1]
-    share = Fraction(outer.ranks - outer.in_part, outer.ranks)
-    return f"{round(share * 100)} %"
+def _sent(costs: Sequence[CollectiveCost], link: str) -> str:
+    """What a rank sends in all of them: as their times have it, or, in an ideal plan, their bytes,
+    which all go at the pace of the slowest link."""
+    found = [bytes_sent(cost.once) for cost in costs]
+    told = [each for each in found if each is not None]
+    if len(told) < len(costs):
+        every = Quantity(sum(float(cost.size.value) for cost in costs), BYTES)
+        return f"{shown(every)} at the pace of {link}"
+    inside, outside = (Quantity(sum(part), BYTES) for part in zip(*told, strict=True))
+    return f"{shown(outside)} over {link} and {shown(inside)} inside its domain"
 
 
 def _experts_inside(study: Study, domain: int) -> Suggestion | None:

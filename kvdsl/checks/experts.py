@@ -13,7 +13,10 @@ from kvdsl.placement.degrees import STAGE_LIMIT
 from kvdsl.rules import Rule, rule
 from kvdsl.spec.backends import way_of
 from kvdsl.spec.model import Moe
-from kvdsl.units import BYTES, NONE, Quantity, grouped
+from kvdsl.units import BYTES, NONE, TIME, Quantity, grouped
+
+OTHER = "deepep_low_latency"
+"""The backend that a finding suggests."""
 
 
 @rule(
@@ -143,7 +146,7 @@ def gathered_experts(study: Study) -> Iterator[Fact]:
     parts = [p for p in subject.model.parts.values() if isinstance(p, Moe)]
     if engine is None or not gathers or ep == 1 or subject.degrees.attention.dp == 1 or not parts:
         return
-    sent = engine.model_copy(update={"all_to_all": None})
+    sent = engine.model_copy(update={"all_to_all": OTHER})
     other = study.other(replace(subject, engine=sent))
     if other is None or _exchanged(other) >= _exchanged(found):
         return
@@ -165,7 +168,7 @@ def gathered_experts(study: Study) -> Iterator[Fact]:
             ("ranks reached", Quantity(float(reached), NONE)),
             ("gathered over sent", Quantity(float(factor), NONE)),
         ),
-        Suggestion("an all-to-all", "all_to_all = deepep_low_latency", other,
+        Suggestion("an all-to-all", f"all_to_all = {OTHER}", other,
                    ("decode.collectives", "decode.tpot")),
         (Label(origin.span, "the engine's backend"),) if origin is not None else (),
     )  # fmt: skip
@@ -247,4 +250,71 @@ def redundant_experts(study: Study) -> Iterator[Fact]:
     )  # fmt: skip
 
 
-RULES: tuple[Rule, ...] = (uneven_experts, redundant_experts, gathered_experts)
+@rule(
+    "KV125",
+    "unpriced-backend",
+    Severity.WARNING,
+    "costs",
+    "exchanges with experts by {backend} are priced as {algorithm}: no library here has its times",
+    label="{backend}",
+    notes=("they take {size} of {what}",),
+    helps=("{known} are priced by the engine's libraries", "or give the engine a `library` whose "
+           "algorithms say `backend = {backend}`"),
+    flips="a backend that a library of the engine prices on this hardware",
+)  # fmt: skip
+def unpriced_backend(study: Study) -> Iterator[Fact]:
+    """A backend whose times nobody gives is priced as another one.
+
+    What it checks
+        The engine's `all_to_all` is a word that no algorithm of its libraries names, or that none
+        takes on these links, where tokens are sent to experts.
+
+    Why it matters
+        Kernels made for experts send many small messages at once; a plain all-to-all takes turns.
+        The times of one say little of the other's.
+
+    Example
+        engine mine extends engines.vllm_0_33 { all_to_all = nixl_ep }
+
+        deployment served {
+          model    = models.deepseek_v3
+          weights  = recipes.deepseek_v3_fp8
+          kv       = formats.bf16
+          on       = 1 x nodes.hgx_h200
+          engine   = mine
+          layout   { attention { dp = 8 }; experts { ep = 8 } }
+          budget   { reserve = 4 GB }
+          workload { prompt = 4 ktok; output = 500 tok; concurrency = 64 req }
+        }
+
+    Instead
+        A backend with times, or a library with them.
+
+        deployment better extends served {
+          engine extends engines.vllm_0_33 { all_to_all = deepep_low_latency }
+        }
+    """
+    engine, found = study.subject.engine, study.costs
+    first = found.decode or found.prefill
+    costs = [cost for cost in first.exchanges if cost.stands_in] if first is not None else []
+    if engine is None or engine.all_to_all is None or not costs:
+        return
+    taken = Quantity(sum(float(cost.all.value) for cost in costs), TIME)
+    what = "a decode step" if found.decode is not None else "the prefill of a prompt"
+    libraries = (*engine.libraries, *study.subject.pool.libraries)
+    known = {word for lib in libraries for a in lib.algorithms.values() for word in a.backend}
+    origin = engine.origin("all_to_all")
+    yield Fact(
+        origin.span if origin is not None else study.subject.place("engine"),
+        {
+            "backend": engine.all_to_all,
+            "algorithm": f"{costs[0].algorithm} {costs[0].exchange.kind.replace('_', '-')}",
+            "size": taken,
+            "what": what,
+            "known": ", ".join(f"`{word}`" for word in sorted(known)),
+        },
+        ((f"their exchanges in {what}", taken),),
+    )
+
+
+RULES: tuple[Rule, ...] = (uneven_experts, redundant_experts, gathered_experts, unpriced_backend)

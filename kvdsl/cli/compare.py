@@ -81,7 +81,8 @@ def _candidate(plan: Plan, title: str) -> Candidate:
 
     found = tuple(dict.fromkeys(f.code for f in plan.findings if f.waived is None))
     fits = bool(plan.values) and plan.values["memory.kv"].value > 0
-    return Candidate(title, plan.layout, dict(plan.values), found, fits, main=False)
+    return Candidate(title, plan.layout, dict(plan.values), found, fits, main=False,
+                     times=plan.times)  # fmt: skip
 
 
 def _text(made: Comparison, form: str, columns: int) -> str:

@@ -9,6 +9,7 @@ is taken (libraries).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import log2
@@ -16,7 +17,7 @@ from typing import Any
 
 from kvdsl.arithmetic import greater, raised, real, root
 from kvdsl.costs.routes import Route
-from kvdsl.formulas import Term, formula, total
+from kvdsl.formulas import Term, formula, least, total
 from kvdsl.spec.library import ANY, OTHER, Algorithm, Band, Library
 from kvdsl.units import BYTES, NONE, TIME, Dimension
 
@@ -161,6 +162,10 @@ def share_outside(algorithm: Algorithm, message: Message, route: Route) -> Fract
 # --- the time -------------------------------------------------------------------------------------
 
 
+SENT = ("bytes that a rank sends inside", "bytes that a rank sends outside")
+"""Labels of the bytes that a message's time has inside a domain and out of it."""
+
+
 @formula("share of the message x its bytes", BYTES, _RING)
 def sent(share: Any, size: Any) -> Any:
     return real(share) * real(size)
@@ -271,14 +276,14 @@ def _wires(
         ranks = Term("ranks in a domain", route.inner, basis="definition", note="of the group")
         found["inside"] = wire_time.derive(
             "bytes inside a domain",
-            size=_sent("bytes that a rank sends inside", inside, message),
+            size=_sent(SENT[0], inside, message),
             bandwidth=route.wire,
             efficiency=lane_use.derive("efficiency", efficiency=ratio, loss=loss, ranks=ranks),
         )
     if route.network is not None and outside:
         found["outside"] = wire_time.derive(
             "bytes over the network",
-            size=_sent("bytes that a rank sends outside", outside, message),
+            size=_sent(SENT[1], outside, message),
             bandwidth=route.network,
             efficiency=_constant(library, algorithm, "network_efficiency", "efficiency",
                                  algorithm.network_efficiency, NONE),
@@ -301,6 +306,21 @@ def _sent(label: str, share: Fraction, message: Message) -> Term:
         share=Term("share of the message", share, basis="definition", note="follows from the way"),
         size=message.size,
     )
+
+
+def bytes_sent(time: Term) -> tuple[float, float] | None:
+    """Bytes that a rank sends in one exchange inside its domain and out of it, as its time has
+    them; None where no algorithm gave the time. Of several the fastest is meant."""
+    while time.formula is not None and time.formula.name == least.name:
+        time = min(time.inputs, key=lambda term: float(term.value))
+    found = {term.label: float(term.value) for term in _inner(time) if term.label in SENT}
+    return (found.get(SENT[0], 0.0), found.get(SENT[1], 0.0)) if found else None
+
+
+def _inner(term: Term) -> Iterator[Term]:
+    yield term
+    for each in term.inputs:
+        yield from _inner(each)
 
 
 def _network(

@@ -108,6 +108,8 @@ class CollectiveCost:
     their exchanges one after the other."""
     lent: str = ""
     """The row of another generation that the constants are borrowed from."""
+    stands_in: bool = False
+    """Priced as another exchange, as no library here has the backend that the engine names."""
 
 
 def costs(
@@ -166,8 +168,13 @@ def _apart(
 def _cost(
     placement: Placement, exchange: Exchange, group: Group, tokens: Term, size: Term, what: str
 ) -> CollectiveCost:
-    label = f"one {exchange.kind.replace('_', '-')} of {exchange.module.replace('_', ' ')}"
-    found = None if placement.subject.ideal else _priced(placement, exchange, group, tokens, size)
+    kind, module = exchange.kind.replace("_", "-"), exchange.module.replace("_", " ")
+    label = f"one {kind} of {module}"
+    found, own = (
+        (None, True)
+        if placement.subject.ideal
+        else _priced(placement, exchange, group, tokens, size)
+    )
     if found is None:
         once = _ideal(placement, exchange, group, size, label)
         low, high, basis, name = once.value, once.value, "ideal", once.formula.name  # type: ignore[union-attr]
@@ -177,8 +184,11 @@ def _cost(
         low, high, basis, lent = found.low, found.high, found.basis, found.lent
         name = f"{found.chosen[0].algorithm.name.replace('_', ' ')}"
     often = of_model(placement.subject.model, f"times in a {what}", exchange.count)
-    each = repeated.derive(f"{label[4:]}s in stage {exchange.stage}", count=often, each=once)
-    return CollectiveCost(exchange, group, size, once, each, low, high, basis, name, lent=lent)
+    every = f"{kind}s of {module} in stage {exchange.stage}"
+    each = repeated.derive(every, count=often, each=once)
+    return CollectiveCost(
+        exchange, group, size, once, each, low, high, basis, name, lent=lent, stands_in=not own
+    )
 
 
 def _ideal(placement: Placement, exchange: Exchange, group: Group, size: Term, label: str) -> Term:
@@ -193,8 +203,9 @@ def _ideal(placement: Placement, exchange: Exchange, group: Group, size: Term, l
 
 def _priced(
     placement: Placement, exchange: Exchange, group: Group, tokens: Term, size: Term
-) -> Price | None:
-    """What the engine's libraries make of it, or those of the devices' maker."""
+) -> tuple[Price | None, bool]:
+    """What the engine's libraries make of it, or those of the devices' maker; and whether any has
+    the backend that the engine names."""
     subject = placement.subject
     way = route(subject.topology, group.reach, group.places, subject.place("on"))
     engine = subject.engine
@@ -218,7 +229,9 @@ def _priced(
             int(exchange.width),
         )
     found = price(libraries, way, message)
-    return found or (price(libraries, way, Message(exchange.kind, size)) if exchange.role else None)
+    if found is None and exchange.role:
+        return price(libraries, way, Message(exchange.kind, size)), message.backend is None
+    return found, True
 
 
 def _payload(placement: Placement, exchange: Exchange, tokens: Term, pairs: Term | None) -> Term:

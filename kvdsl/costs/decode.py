@@ -33,9 +33,14 @@ def token_throughput(requests: Number, tpot: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Decode:
+    """`beside`: what a step takes besides its passes and collectives, in seconds by name. A step
+    yields `yielded` tokens of a request: so many times `decode.tpot` is all of it."""
+
     times: tuple[RankTime, ...]
     exchanges: tuple[CollectiveCost, ...]
     terms: dict[str, Term]
+    beside: tuple[tuple[str, float], ...] = ()
+    yielded: float = 1.0
 
 
 def decode(placement: Placement, books: tuple[Ledger, ...], load: Load) -> Decode:

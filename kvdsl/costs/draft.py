@@ -14,7 +14,7 @@ from kvdsl.arithmetic import real, smaller, where
 from kvdsl.costs.origins import fixed
 from kvdsl.formulas import Term, assumed, formula
 from kvdsl.placement.subject import Subject
-from kvdsl.placement.tensors import active, tensors
+from kvdsl.placement.tensors import met, tensors
 from kvdsl.spec.deployment import Draft
 from kvdsl.spec.model import Model
 from kvdsl.units import NONE, TIME
@@ -98,4 +98,4 @@ def _share(subject: Subject, draft: Draft) -> Term:
 
 
 def _met(model: Model) -> int:
-    return sum(active(model, t) for t in tensors(model) if t.module != "embedding")
+    return met(model, tensors(model))

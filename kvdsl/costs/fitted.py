@@ -103,6 +103,11 @@ def prefill_rate(replicas: int, new: float, one: float) -> float:
     return rate(real(replicas) * real(new), one)
 
 
+@formula("replicas x DP ranks x prompt / time of the slowest stage", TOKEN_RATE)
+def every_rank_busy(replicas: int, ranks: int, new: float, stage: float) -> float:
+    return rate(real(replicas) * real(ranks) * real(new), stage)
+
+
 def _arrivals(rate: Term | None, replicas: Term) -> Term | None:
     if rate is None:
         return None
@@ -132,7 +137,7 @@ def fitted(
     if subject.pool.role == "decode":
         return Fitted(carried, decode, None, values)
     token = made.first(found, carried, lengths, rate)
-    prefill = _prefill(made, lengths, token)
+    prefill = _prefill(made, lengths, token, found.tokens)
     values.update(_prefill_values(made, prefill, of_context=subject.workload.context is not None))
     return Fitted(carried, decode, prefill, values)
 
@@ -307,7 +312,16 @@ def _decode(placement: Placement, made: Serving, found: Steady, carried: Load) -
         **_banded("decode.tpot", found.tpot, made.constants.tpot),
     }
     exchanges = tuple(cost for stage in found.step for cost in stage.exchanges)
-    return Decode(times, exchanges, terms)
+    yielded = float(made.drafting.yielded.value)
+    through, verified, stepped, prompts = (
+        float(t.value) for t in (found.through, found.verified, found.stepped, found.prompts)
+    )
+    beside = (
+        ("waiting for the slowest stage", verified - through),
+        ("drafting", stepped - verified),
+        ("prompts of others", prompts * yielded),
+    )
+    return Decode(times, exchanges, terms, beside, yielded)
 
 
 def _mean_read(placement: Placement, times: tuple[RankTime, ...], carried: Load) -> Term:
@@ -324,7 +338,12 @@ def scaled(time: float, share: float) -> float:
     return real(time) * real(share)
 
 
-def _prefill(made: Serving, lengths: Lengths, token: First) -> Prefill:
+def _prefill(made: Serving, lengths: Lengths, token: First, chunk: Term | None = None) -> Prefill:
+    slowest = greatest("slowest stage", [stage.time for stage in token.stages])
+    full = every_rank_busy.derive(
+        "prefill throughput, every rank with a prompt", replicas=made.setting.replicas,
+        ranks=made.setting.ranks, new=lengths.new, stage=slowest,
+    )  # fmt: skip
     return Prefill(
         _times(token.stages),
         tuple(cost for stage in token.stages for cost in stage.exchanges),
@@ -338,6 +357,8 @@ def _prefill(made: Serving, lengths: Lengths, token: First) -> Prefill:
         lengths.new,
         lengths.found,
         made.setting.block(lengths.new),
+        chunk,
+        None if chunk is None else full,
     )
 
 

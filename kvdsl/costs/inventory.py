@@ -14,10 +14,11 @@ from fractions import Fraction
 
 from kvdsl import units
 from kvdsl.costs import cache
+from kvdsl.costs.experts import Routed, routed
 from kvdsl.costs.memory import Ledger, leaf
 from kvdsl.costs.origins import of_layout, of_model
 from kvdsl.costs.passes import copied_over_parts, peak_of, tokens_met
-from kvdsl.costs.weights import format_of
+from kvdsl.costs.weights import format_of, read_terms
 from kvdsl.formulas import Term, total
 from kvdsl.placement.cache import CachePart
 from kvdsl.placement.placement import Placement, Stage
@@ -54,9 +55,9 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Weights of one kind on a rank. Of experts, `experts` are all of a layer and `active` those
-    that a token visits; `ranks` DP ranks bring their tokens to them. `emulated`: stored narrower
-    than they are multiplied. `own`: the ranks of a prompt (pcp) have copies, each for its part."""
+    """Weights of one kind on a rank; `routed` where tokens hit a part of them. `emulated`: stored
+    narrower than they are multiplied. `own`: the ranks of a prompt (pcp) have copies, each for its
+    part."""
 
     kind: str
     label: str
@@ -64,9 +65,7 @@ class Weights:
     products: tuple[Product, ...]
     row: str
     emulated: bool
-    experts: Term | None = None
-    active: Term | None = None
-    ranks: Term | None = None
+    routed: Routed | None = None
     own: bool = False
 
 
@@ -184,14 +183,13 @@ class _Pile:
     modules: list[str]
     works: dict[str, Fraction]
     forms: dict[str, Format]
-    part: str = ""
 
 
 def _weights(placement: Placement, stage: Stage, book: Ledger) -> list[Weights]:
     subject, device = placement.subject, book.rank.device
-    sizes = dict(book.modules)
+    sizes = read_terms(placement, stage)
     piles: dict[tuple[str, bool], _Pile] = {}
-    for shard in stage.shards:
+    for shard in (*stage.shards, *stage.read):
         tensor = shard.tensor
         kind = KINDS.get(tensor.module)
         if kind is None:
@@ -200,8 +198,6 @@ def _weights(placement: Placement, stage: Stage, book: Ledger) -> list[Weights]:
         pile = piles.setdefault((kind, own), _Pile([], {}, {}))
         if tensor.module not in pile.modules:
             pile.modules.append(tensor.module)
-        if tensor.module == "routed_experts":
-            pile.part = tensor.part
         if tensor.rows == 1:
             continue
         form = format_of(subject, tensor)
@@ -214,12 +210,14 @@ def _weights(placement: Placement, stage: Stage, book: Ledger) -> list[Weights]:
         here = [sizes[m] for m in pile.modules if m in sizes]
         if here and pile.works:
             size = total(f"{kind} on a rank", here) if len(here) > 1 else here[0]
-            made = _of_kind(placement, kind, pile, size, device)
+            made = _of_kind(placement, stage, kind, pile, size, device)
             found.append(replace(made, own=own))
     return found
 
 
-def _of_kind(placement: Placement, kind: str, pile: _Pile, size: Term, device: Device) -> Weights:
+def _of_kind(
+    placement: Placement, stage: Stage, kind: str, pile: _Pile, size: Term, device: Device
+) -> Weights:
     subject = placement.subject
     products, emulated, widest = [], False, ("", Fraction(0))
     for title, work in pile.works.items():
@@ -230,20 +228,9 @@ def _of_kind(placement: Placement, kind: str, pile: _Pile, size: Term, device: D
         products.append(Product(row, of_model(subject.model, label, tidy(work), WORK), peak))
         if work > widest[1]:
             widest, emulated = (row, work), narrower(form, row)
-    part = subject.model.parts.get(pile.part)
-    if kind != "experts" or not isinstance(part, Moe):
-        return Weights(kind, kind, size, tuple(products), widest[0], emulated)
-    return Weights(
-        kind,
-        "routed experts",
-        size,
-        tuple(products),
-        widest[0],
-        emulated,
-        of_model(subject.model, "experts of a layer", part.experts),
-        of_model(subject.model, "experts that a token visits", part.active),
-        of_layout(subject, "DP ranks that bring tokens", placement.degrees.attention.dp),
-    )
+    found = routed(placement, stage) if kind == "experts" else None
+    label = kind if found is None else "routed experts"
+    return Weights(kind, label, size, tuple(products), widest[0], emulated, found)
 
 
 def row_of(device: Device, form: Format) -> str:

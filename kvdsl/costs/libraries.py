@@ -51,7 +51,8 @@ def _grounds(algorithm: Algorithm, route: Route, message: Message) -> Iterator[t
     ranks, generation = algorithm.ranks, route.device.generation
     blind = route.hop is None and algorithm.unknown_step is None and algorithm.network_step is None
     backend = message.backend
-    yield backend not in (None, algorithm.backend), f"is not the backend {backend}"
+    other = backend is not None and backend not in algorithm.backend
+    yield other, f"is not the backend {backend}"
     yield ranks is not None and route.ranks not in ranks, f"does not take {route.ranks} ranks"
     yield route.ranks < algorithm.least_ranks, f"takes {algorithm.least_ranks} ranks or more"
     bad = route.inner > 1 and route.ground not in algorithm.over

@@ -2,13 +2,14 @@
 
 Comes in: a placement, its ledgers, and what a pass carries (tokens of a DP rank, tokens that their
 attention reads). Goes out: the time of each module and of the cache on each rank class, and the
-slowest rank of each stage. A module takes the longer of reading and computing. Every resident
-weight is read (`time = ideal`). Leaves out: kernel launches, overlap between modules.
+slowest rank of each stage (`time = ideal`). A module takes the longer of reading and computing.
+Weights are read once: of routed experts those that tokens hit, of a table of rows nothing.
+Leaves out: kernel launches, overlap between modules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -16,9 +17,10 @@ from typing import Any
 from kvdsl import units
 from kvdsl.arithmetic import floored, over, real, times, where
 from kvdsl.costs import cache
+from kvdsl.costs.experts import routed
 from kvdsl.costs.memory import Ledger, leaf
 from kvdsl.costs.origins import fixed, of_layout, of_model
-from kvdsl.costs.weights import format_of
+from kvdsl.costs.weights import format_of, read_terms
 from kvdsl.formulas import Term, assumed, formula, greatest, total
 from kvdsl.placement.placement import Placement, Stage
 from kvdsl.placement.shares import spread
@@ -192,7 +194,7 @@ def _products(placement: Placement, stage: Stage, book: Ledger, carried: Carried
     bandwidth = bandwidth_of(device)
     reads = [
         (m, read_time.derive(f"{m.replace('_', ' ')} read", size=t, bandwidth=bandwidth))
-        for m, t in book.modules
+        for m, t in _read(placement, stage, carried)
     ]
     works = _works(placement, stage, device, carried)
     attention = _attention_time(placement, stage, device, carried)
@@ -204,6 +206,20 @@ def _products(placement: Placement, stage: Stage, book: Ledger, carried: Carried
     return _Products(tuple(reads), tuple(works), attention, tuple(modules))
 
 
+def _read(placement: Placement, stage: Stage, carried: Carried) -> Iterator[tuple[str, Term]]:
+    """Bytes that a pass reads of each module: of routed experts, those that tokens hit."""
+    for module, size in read_terms(placement, stage).items():
+        experts = routed(placement, stage) if module == "routed_experts" else None
+        if experts is None:
+            yield module, size
+            continue
+        tokens = carried.tokens
+        if carried.parts > 1:
+            tokens = Term("tokens of all parts", tidy(Fraction(tokens.value) * carried.parts),
+                          units.TOKENS, inputs=(tokens,))  # fmt: skip
+        yield module, experts.read(size, tokens)
+
+
 # --- arithmetic --------------------------------------------------------------------------------
 
 
@@ -213,7 +229,7 @@ def _works(
     """Time of each module's products on a rank of the stage."""
     subject = placement.subject
     met: dict[tuple[str, str], tuple[Fraction, Format, Fraction]] = {}
-    for shard in stage.shards:
+    for shard in (*stage.shards, *stage.read):
         tensor = shard.tensor
         if tensor.module in ("embedding", "norms", "tower") or tensor.rows == 1:
             continue

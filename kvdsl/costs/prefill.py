@@ -72,6 +72,10 @@ class Prefill:
     found: Term
     block: Term
     """Tokens to compute and found of a prompt; the part of it that a rank works on."""
+    chunk: Term | None = None
+    full: Term | None = None
+    """Where others are decoded beside: prompt tokens of a DP rank in a step under the load, and the
+    throughput if every DP rank always had a prompt of its own."""
 
     @property
     def saturated(self) -> bool:

@@ -37,12 +37,15 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """`step` and `chunk` are the passes by stage, `stepped` the time of a step; `chunk` of
-    `tokens` on a DP rank is None where nobody prefills."""
+    """`step` and `chunk` are the passes by stage; `through` is the way through all stages,
+    `verified` that with waiting for the slowest, `stepped` that with drafting. `chunk` of `tokens`
+    on a DP rank is None where nobody prefills."""
 
     step: tuple[StagePace, ...]
     chunk: tuple[StagePace, ...] | None
     tokens: Term | None
+    through: Term
+    verified: Term
     stepped: Term
     prompts: Term
     tpot: Term
@@ -55,7 +58,7 @@ def step_tokens(requests: float, each: float) -> float:
 
 
 @formula(
-    "the least of step limit and the greatest of a prompt and the prompts of a step",
+    "the least of step limit and the greatest of prompt / DP ranks and requests x prompt / output",
     TOKENS,
     "a prompt is prefilled alone or with others, in chunks where it is longer than a step",
 )
@@ -131,7 +134,7 @@ def steady(
         "time of a token", step=stepped, yielded=drafting.yielded, prompts=prompts
     )
     flow = token_throughput.derive("decode throughput", requests=load.served, tpot=tpot)
-    return Steady(step, chunk, tokens, stepped, prompts, tpot, flow)
+    return Steady(step, chunk, tokens, through, verified, stepped, prompts, tpot, flow)
 
 
 def positive(term: Term) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from kvdsl.arithmetic import at_least, greater, over, real, smaller, times, where
+from kvdsl.arithmetic import greater, over, real, smaller, times, where
 from kvdsl.costs import collectives, overlap
 from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.inventory import CacheRead, Inventory, Weights, inventories
@@ -47,16 +47,6 @@ def longer(reading: float, computing: float) -> float:
     return most * (1 + apart**SHARPNESS) ** (1 / SHARPNESS)
 
 
-@formula("1 - (1 - active / experts)^tokens", NONE, "experts that tokens hit if each draws alike")
-def share_hit(active: int, experts: int, tokens: float) -> float:
-    return 1 - at_least(1 - real(active) / real(experts), 0) ** real(tokens)
-
-
-@formula("bytes on the rank x share hit", BYTES)
-def bytes_hit(size: float, hit: float) -> float:
-    return real(size) * real(hit)
-
-
 @formula("work of a token x tokens", WORK)
 def work_of(each: float, tokens: float) -> float:
     return real(each) * real(tokens)
@@ -65,11 +55,6 @@ def work_of(each: float, tokens: float) -> float:
 @formula("share of the peak x share of that in grouped products", NONE)
 def grouped_share(products: float, grouped: float) -> float:
     return real(products) * real(grouped)
-
-
-@formula("tokens x DP ranks", TOKENS)
-def gathered(tokens: float, ranks: int) -> float:
-    return real(tokens) * real(ranks)
 
 
 @formula("requests x bytes of an entry x the lesser of context / entry's tokens and limit", BYTES)
@@ -264,13 +249,9 @@ def _module(stock: Inventory, weights: Weights, constants: Constants, passed: Pa
     if over_parts and passed.all_parts is not None:
         tokens = passed.all_parts
     size, reached = weights.size, constants.weights
-    if weights.experts is not None and weights.active is not None and weights.ranks is not None:
+    if weights.routed is not None:
         reached = constants.emulated if weights.emulated else constants.experts
-        drawn = gathered.derive("tokens of all DP ranks", tokens=tokens, ranks=weights.ranks)
-        hit = share_hit.derive(
-            "share of experts hit", active=weights.active, experts=weights.experts, tokens=drawn
-        )
-        size = bytes_hit.derive("bytes of experts hit", size=size, hit=hit)
+        size = weights.routed.read(size, tokens)
     read = read_time.derive(f"{word} read", size=size, bandwidth=stock.bandwidth, reached=reached)
     works = []
     for product in weights.products:
@@ -279,7 +260,7 @@ def _module(stock: Inventory, weights: Weights, constants: Constants, passed: Pa
                                  f"{stock.device.title} names no peaks"))  # fmt: skip
             continue
         share = constants.products(product.row)
-        if weights.experts is not None:
+        if weights.routed is not None:
             share = grouped_share.derive("share reached", products=share, grouped=constants.grouped)
         works.append(
             product_time.derive(

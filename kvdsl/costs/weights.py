@@ -17,7 +17,7 @@ from kvdsl.placement.placement import Placement, Stage
 from kvdsl.placement.shares import Shard, redundancy
 from kvdsl.placement.subject import Subject
 from kvdsl.placement.tensor import Tensor
-from kvdsl.placement.tensors import active
+from kvdsl.placement.tensors import met
 from kvdsl.spec.formats import Format
 from kvdsl.spec.model import Model
 
@@ -70,11 +70,16 @@ def format_of(subject: Subject, tensor: Tensor) -> Format:
     if tensor.module == "tower" and tower is not None and tower.format is not None:
         found = tower.format.format_of("tower")
     else:
-        module, part = ("mtp", "") if tensor.draft else (tensor.module, tensor.part)
+        module, part = ("mtp", "") if tensor.draft else (_named(tensor), tensor.part)
         found = subject.weights.format_of(module, part, None)
     if found is None:
         raise KeyError(tensor.module)
     return found
+
+
+def _named(tensor: Tensor) -> str:
+    """The module whose line of a recipe says the format: a head that is tied is the embedding."""
+    return "embedding" if tensor.name == "tokens" else tensor.module
 
 
 def tensor_bytes(subject: Subject, tensor: Tensor, depths: Depths) -> Exact:
@@ -127,8 +132,24 @@ def break_even_terms(placement: Placement, token: Term) -> dict[str, Term]:
 
 def module_terms(placement: Placement, stage: Stage) -> dict[str, Term]:
     """For each module, the bytes on a rank of the stage. Draft layers are one module."""
+    return _terms(placement, stage.shards)
+
+
+UNREAD = frozenset({"embedding", "mtp", "tower"})
+"""Modules that no pass reads: rows of an embedding are looked up, towers meet no text, and draft
+layers are costed apart, as shares of a step."""
+
+
+def read_terms(placement: Placement, stage: Stage) -> dict[str, Term]:
+    """For each module, the bytes on a rank that a pass reads: of what is stored there, and of a
+    head that is tied, which is stored as the embedding."""
+    found = _terms(placement, (*stage.shards, *stage.read))
+    return {module: term for module, term in found.items() if module not in UNREAD}
+
+
+def _terms(placement: Placement, shards: tuple[Shard, ...]) -> dict[str, Term]:
     groups: dict[str, dict[tuple[Fraction, str, str], list[Shard]]] = {}
-    for shard in stage.shards:
+    for shard in shards:
         tensor = shard.tensor
         form = format_of(placement.subject, tensor)
         key = (shard.held, form.title, tensor.made)
@@ -196,10 +217,6 @@ def _stored_term(
 # --- a model alone -----------------------------------------------------------------------------
 
 
-TABLES = ("tokens", "positions", "layer_tokens")
-"""Tensors of which a token looks up a row; a head that is tied multiplies by the first."""
-
-
 def parameter_terms(model: Model, logical: tuple[Tensor, ...]) -> dict[str, Term]:
     """`model.parameters`, `.active_parameters` and each module's count."""
     modules: dict[str, int] = {}
@@ -220,13 +237,11 @@ def parameter_terms(model: Model, logical: tuple[Tensor, ...]) -> dict[str, Term
         for module, count in modules.items()
     }
     everything = list(terms.values())
-    used = sum(active(model, t) for t in logical if t.module != "tower" and t.name not in TABLES)
-    tied = sum(t.in_all for t in logical if t.name == "tokens") if model.tied_embeddings else 0
     found = {f"model.parameters.{module}": term for module, term in terms.items()}
     found["model.parameters"] = total("parameters of the model", everything)
     found["model.active_parameters"] = Term(
         "parameters that a token meets",
-        used + tied,
+        met(model, logical),
         basis=basis,
         span=model.at,
         source=model.source,

@@ -130,10 +130,8 @@ class Degrees:
         return "; ".join(said)
 
     def _says_tp(self) -> bool:
-        blocks = (self.attention, self.ffn, self.vocab, self.experts)
-        plain = uniform(self.size)
-        same = (plain.attention, plain.ffn, plain.vocab, plain.experts)
-        return self.size == 1 or all(a == b for a, b in zip(blocks, same, strict=True))
+        """Where attention has a block, that has its tp."""
+        return self.attention == uniform(self.size).attention
 
     def with_stages(self, pp: int, layers: tuple[int, ...] | None = None) -> Degrees:
         return replace(self, pp=pp, stage_layers=layers, name="")

@@ -33,7 +33,8 @@ SAMPLED_REPLICAS = 4096
 @dataclass(frozen=True, slots=True)
 class Stage:
     """A run of layers, and what each of its ranks holds. `like` is the first stage whose ranks
-    hold the same, maybe itself: what depends on shares alone is computed there."""
+    hold the same, maybe itself: what depends on shares alone is computed there. `read` are matrices
+    that a pass multiplies by under another name than they are stored: a head that is tied."""
 
     number: int
     like: int
@@ -41,6 +42,7 @@ class Stage:
     layers: int
     shards: tuple[Shard, ...]
     cache: tuple[CacheShard, ...]
+    read: tuple[Shard, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,7 +176,8 @@ def _stages(
     known: dict[tuple[object, ...], int] = {}
     for number, layers in enumerate(stage_layers(subject)):
         last = number == degrees.pp - 1
-        held = []
+        held: list[Shard] = []
+        read: list[Shard] = []
         for tensor in logical:
             if tensor.place == "layer":
                 here = tensor.depths.within(first, layers)
@@ -183,19 +186,20 @@ def _stages(
             elif {"first": number == 0, "last": last, "each": True}[tensor.place]:
                 held.append(shard(tensor, tensor.depths, degrees, subject.engine))
             tied = subject.model.tied_embeddings and tensor.name == "tokens"
-            if tied and last and degrees.pp > 1:
+            if tied and last:
                 # The head is the embedding: with several stages both ends keep one.
                 copy = replace(tensor, module="head", place="last")
-                held.append(shard(copy, ONE, degrees, subject.engine))
+                kept = held if degrees.pp > 1 else read
+                kept.append(shard(copy, ONE, degrees, subject.engine))
         cached = tuple(
             cache_shard(part, count, degrees, subject.engine)
             for part in parts
             if (count := _cached_layers(part, first, layers, last=last))
         )
         same = tuple(_content(subject, share) for share in held)
-        kept = tuple((id(share.part), share.layers) for share in cached)
-        like = known.setdefault((same, kept), number)
-        yield Stage(number, like, first, layers, tuple(held), cached)
+        parts_kept = tuple((id(share.part), share.layers) for share in cached)
+        like = known.setdefault((same, parts_kept), number)
+        yield Stage(number, like, first, layers, tuple(held), cached, tuple(read))
         first += layers
 
 

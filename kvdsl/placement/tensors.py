@@ -78,6 +78,18 @@ def active(model: Model, tensor: Tensor) -> int:
     return tensor.in_all
 
 
+TABLES = ("tokens", "positions", "layer_tokens")
+"""Tensors of which a token looks up a row; a head that is tied multiplies by the first."""
+
+
+def met(model: Model, logical: tuple[Tensor, ...]) -> int:
+    """Parameters that one token meets: a row of a table is looked up, not met, but the table of a
+    head that is tied is the head."""
+    used = sum(active(model, t) for t in logical if t.module != "tower" and t.name not in TABLES)
+    tied = sum(t.in_all for t in logical if t.name == "tokens") if model.tied_embeddings else 0
+    return used + tied
+
+
 def _outside(model: Model) -> Iterator[Tensor]:
     width = model.embedding_dim or model.hidden
     rows = model.embedding_rows or model.vocab

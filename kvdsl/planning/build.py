@@ -62,7 +62,7 @@ def build(
         hardware=_hardware(deployment),
         workload=_workload(pool),
         formats=_formats(pool),
-        verdict=headlines.verdict(found.values, judged, findings, comparison),
+        verdict=headlines.verdict(found.values, judged, findings, comparison, _decoding(found)),
         tiles=headlines.tiles(found.values),
         values=found.values,
         requirements=judged,
@@ -107,7 +107,7 @@ def sketch(found: Outcome, sources: Sequence[SourceFile]) -> Plan:
         hardware=_hardware(deployment),
         workload=_workload(pool),
         formats=_formats(pool),
-        verdict=headlines.verdict(found.values, judged, findings, None),
+        verdict=headlines.verdict(found.values, judged, findings, None, _decoding(found)),
         tiles=(),
         values=found.values,
         requirements=judged,
@@ -120,12 +120,19 @@ def sketch(found: Outcome, sources: Sequence[SourceFile]) -> Plan:
         steps=(),
         comparison=None,
         sweeps=(),
-        assumptions=(),
+        assumptions=headlines.times(found.values, ideal=ideal(deployment)),
         sources=(),
         texts=(),
         span=place,
         unplanned="" if found.values else found.why,
         facts=deployment_facts(deployment),
+    )
+
+
+def _decoding(found: Outcome) -> int:
+    """GPUs of the pools whose cache `kv.tokens` counts."""
+    return sum(
+        e.placement.used for e in found.estimates.values() if e.subject.pool.role != "prefill"
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kvdsl.diagnostics import Severity
 from kvdsl.formulas import Term
-from kvdsl.plan import Comparison, Entry, Finding, Mood, RequirementResult, Tile, Verdict
+from kvdsl.plan import TIMES, Comparison, Entry, Finding, Mood, RequirementResult, Tile, Verdict
 from kvdsl.spec.vocabulary import INPUTS
 from kvdsl.units import UNITS, Quantity, counted, grouped, shown
 
@@ -14,8 +14,8 @@ COUNTED = "counted from "
 """How the note of a figure begins that was counted from a model's declaration."""
 
 IDEAL = (
-    "every efficiency is 1, nothing overlaps, no overheads; all resident weights are read in each "
-    "step, the embedding too; decode does not wait for prefill on the same devices"
+    "every efficiency is 1, nothing overlaps, no overheads; weights are read once in each step, of "
+    "routed experts those that its tokens hit; decode does not wait for prefill on the same devices"
 )
 """What `time = ideal` means."""
 
@@ -37,8 +37,10 @@ def verdict(
     requirements: Sequence[RequirementResult],
     findings: Sequence[Finding],
     comparison: Comparison | None,
+    decoding: int | None = None,
 ) -> Verdict:
-    """One sentence with the answer."""
+    """One sentence with the answer. `decoding` are the GPUs of pools that hold the cache, where
+    others only prefill."""
     open_findings = [f for f in findings if f.waived is None]
     errors = [f for f in open_findings if f.severity is Severity.ERROR]
     if not values:
@@ -50,8 +52,10 @@ def verdict(
         return Verdict("bad", f"Does not fit: {errors[0].diagnostic.headline}." if errors
                        else "Does not fit: no room is left for a cache.")  # fmt: skip
     tokens = values["kv.tokens"].quantity
-    gpus = values["gpus"].value
-    text = f"Fits: {counted(compact(tokens), 'tokens')} of KV on {counted(gpus, 'GPUs')}"
+    gpus = counted(values["gpus"].value, "GPUs")
+    if decoding is not None and decoding != values["gpus"].value:
+        gpus = f"the {grouped(decoding)} of {gpus} that decode"
+    text = f"Fits: {counted(compact(tokens), 'tokens')} of KV on {gpus}"
     text += _against(comparison) + _crowded(values, open_findings)
     failed = [r for r in requirements if r.status == "fails" and r.keyword == "require"]
     mood: Mood = "good"
@@ -135,8 +139,10 @@ def _tiles(values: Mapping[str, Term], money: str) -> Iterator[Tile]:
     tokens = values["kv.tokens"].quantity
     yield Tile("KV tokens", compact(tokens), "tok", grouped(tokens.value), "kv.tokens")
     requests = values["kv.sequences"].quantity
-    size = values["kv.bytes_per_request"].quantity
-    yield Tile("Requests that fit", grouped(requests.value), "req", f"of {shown(size)} each",
+    size, copies = values["kv.bytes_per_request"].quantity, values["kv.copies"].value
+    stored = "" if copies == 1 else f"{float(copies):.3g} x "
+    each = f"of {stored}{shown(size)} each"
+    yield Tile("Requests that fit", grouped(requests.value), "req", each,
                "kv.sequences")  # fmt: skip
     weights = values["memory.weights"].quantity
     figure, unit = shown(weights).rsplit(" ", 1)
@@ -170,17 +176,24 @@ def _tiles(values: Mapping[str, Term], money: str) -> Iterator[Tile]:
 
 def assumptions(values: Mapping[str, Term], *, ideal: bool) -> tuple[Entry, ...]:
     """Every leaf that nobody wrote: defaults, and what was taken where nothing gives it."""
-    time = Entry("times", "ideal", IDEAL, "assumed", None)
-    if not ideal:
-        note = FITTED if "decode.launches" in values else UNFITTED
-        time = Entry("times", "fitted", note, "assumed", None)
     found: dict[tuple[str, str, str], Entry] = {}
     for term in _leaves(values):
         if term.basis in ("assumed", "default"):
             entry = Entry(term.label, shown(term.quantity), term.note, term.basis, term.span)
             found.setdefault((entry.label, entry.figure, entry.note), entry)
-    every = [time, *found.values()] if values else []
+    every = [*times(values, ideal=ideal), *found.values()]
     return tuple(sorted(every, key=lambda e: (e.source, e.label, e.figure)))
+
+
+def times(values: Mapping[str, Term], *, ideal: bool) -> tuple[Entry, ...]:
+    """What the times of a plan are; nothing where it has none."""
+    if not values:
+        return ()
+    time = Entry(TIMES, "ideal", IDEAL, "assumed", None)
+    if not ideal:
+        note = FITTED if "decode.launches" in values else UNFITTED
+        time = Entry(TIMES, "fitted", note, "assumed", None)
+    return (time,)
 
 
 def sources(values: Mapping[str, Term]) -> tuple[Entry, ...]:

@@ -1,7 +1,8 @@
 """The values of a deployment from those of its pools.
 
 With one pool they are its own. With several, `kv` and `decode` are of those that decode, `prefill`
-of those that prefill, the rest of all; `pools.NAME.VALUE` asks one.
+of those that prefill, the rest of all: `memory` of the fullest device of any. `pools.NAME.VALUE`
+asks one.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def _places(pools: Sequence[Estimate]) -> Iterator[Term]:
 
 def _asked(name: str, pools: Sequence[Estimate]) -> list[Estimate]:
     role = "prefill" if name.startswith("prefill.") else "decode"
-    if name.startswith(("kv.", "state.", "decode.", "prefill.", "memory.")):
+    if name.startswith(("kv.", "state.", "decode.", "prefill.", "memory.free")):
         return [p for p in pools if p.subject.pool.role in (role, "both")]
     return list(pools)
 

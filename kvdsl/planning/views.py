@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from math import inf
 
@@ -12,6 +13,7 @@ from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.estimate import Estimate
 from kvdsl.costs.memory import Ledger
 from kvdsl.costs.passes import RankTime
+from kvdsl.costs.prefill import Prefill
 from kvdsl.placement.cache import CachePart
 from kvdsl.placement.exchanges import Group
 from kvdsl.plan import CacheRow, CollectiveRow, MemoryBar, Segment, StepBar
@@ -22,6 +24,10 @@ MODULE_ORDER = (
     "router",
     "norms", "head", "tower",
 )  # fmt: skip
+
+
+SAME_RATE = 0.01
+"""Rates closer than this are told as one."""
 
 
 def _name(pool: str) -> str:
@@ -178,11 +184,31 @@ def step_bars(pool: str, found: Estimate) -> tuple[StepBar, ...]:
     bars = []
     if found.decode is not None:
         exchanged = found.decode.exchanges
-        bars.append(_step(pool, "decode", found, found.decode.times, exchanged))
+        beside, yielded = found.decode.beside, found.decode.yielded
+        what = "one decode step"
+        if yielded != 1:
+            what += f", which yields {yielded:.3g} tok of a request"
+        bars.append(_step(pool, "decode", found, found.decode.times, exchanged, what, beside))
     if found.prefill is not None:
         exchanged = found.prefill.exchanges
-        bars.append(_step(pool, "prefill", found, found.prefill.times, exchanged))
+        what = "prefill of one prompt on each DP rank"
+        bar = _step(pool, "prefill", found, found.prefill.times, exchanged, what)
+        bars.append(replace(bar, roofline=bar.roofline + _in_chunks(found.prefill)))
     return tuple(bars)
+
+
+def _in_chunks(found: Prefill) -> str:
+    """Why the deployment's rate is not that of the pass, where its load fills smaller chunks."""
+    if found.full is None or found.chunk is None:
+        return ""
+    full, own = float(found.full.value), float(found.throughput.value)
+    if abs(own - full) <= SAME_RATE * full:
+        return ""
+    return (
+        f"; at this pace {grouped(full)} tok/s if every DP rank always had a prompt, and "
+        f"prefill.throughput is {grouped(own)} tok/s in the chunks of "
+        f"{counted(found.chunk.value, 'tokens')} a DP rank that this load fills"
+    )
 
 
 def _step(
@@ -191,7 +217,10 @@ def _step(
     found: Estimate,
     times: tuple[RankTime, ...],
     exchanged: tuple[CollectiveCost, ...],
+    what: str,
+    beside: Sequence[tuple[str, float]] = (),
 ) -> StepBar:
+    """A pass as rows that add up to its time; `beside` are those that no rank's own work is."""
     slowest = passes.slowest(times)
     slow = [slowest[stage.number] for stage in found.placement.stages]
     modules: dict[str, float] = {}
@@ -218,10 +247,9 @@ def _step(
     segments += list(_sent(exchanged))
     launched = sum(float(rank.launches.value) for rank in slow)
     segments.append(Segment("launches", "other", Quantity(launched, TIME)))
-    waited = found.number("decode.prompts") if phase == "decode" and launched else 0.0
-    segments.append(Segment("prompts of others", "other", Quantity(waited, TIME)))
+    segments += [Segment(name, "other", Quantity(taken, TIME)) for name, taken in beside]
+    waited = sum(taken for _, taken in beside)
     whole = Quantity(sum(modules.values()) + cached + sent + launched + waited, TIME)
-    what = "one decode step" if phase == "decode" else "prefill of one prompt on each DP rank"
     arithmetic = sum(computed.values())
     text = _bound(
         (
@@ -230,7 +258,7 @@ def _step(
             _attention(phase, slow, cached),
             ("communication", "collectives and sends", sent),
             ("launches", "launches of kernels", launched),
-            ("prompts of others", "prompts of others", waited),
+            *((name, name, taken) for name, taken in beside),
         )
     )
     return StepBar(

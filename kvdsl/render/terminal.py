@@ -31,6 +31,7 @@ STATUSES = {
     "unanswered": Style.WARNING,
     "skipped": Style.FAINT,
 }
+IDEAL = "Times are ideal: every efficiency is 1, no overheads; measured ones are longer."
 GAP = 3
 """Columns between two figures of the strip."""
 
@@ -53,6 +54,8 @@ def _lines(plan: Plan, columns: int, paint: Paint) -> Iterator[str]:
             yield from ["", *wrapped(plan.unplanned, columns)]
         return
     yield from ["", *_strip(plan.tiles, columns, paint)]
+    if plan.times == "ideal" and plan.steps:
+        yield from ["", *wrapped(IDEAL, columns, "  ", "  ")]
     for table in memory_tables(plan.memory):
         yield from _section(table, columns, paint)
     for step in plan.steps:

@@ -21,11 +21,40 @@ WAYS: Mapping[str, Way] = MappingProxyType(
         # SGLang 0.5.23 without an all-to-all backend gathers the tokens of all DP ranks.
         "none": "gather",
         # DeepEP README: low-latency kernels send a copy for each expert, normal ones for each rank.
+        # SGLang's `deepep` takes the first for decode.
+        "deepep": "per_expert",
         "deepep_low_latency": "per_expert",
         "deepep_normal": "per_rank",
         "deepep_high_throughput": "per_rank",
+        # The other words of vLLM 0.33, config/parallel.py, of SGLang 0.5.23, server_args.py, and of
+        # TensorRT-LLM: no source here says what they send, so a copy to each expert.
+        **dict.fromkeys(
+            (
+                "ascend_fuseep",
+                "ascend_tp",
+                "deepep_v2",
+                "flashinfer",
+                "flashinfer_all2allv",
+                "flashinfer_megamoe",
+                "flashinfer_nvlink_one_sided",
+                "flashinfer_nvlink_two_sided",
+                "megamoe",
+                "mooncake",
+                "moonep",
+                "mori",
+                "mori_high_throughput",
+                "mori_low_latency",
+                "nixl",
+                "nixl_ep",
+                "one_sided",
+                "passthrough",
+            ),
+            "per_expert",
+        ),
     }
 )
+BACKENDS = tuple(WAYS)
+"""Every word that an engine's `all_to_all` may be; which of them a library prices, it says."""
 
 
 def way_of(backend: str | None) -> Way:

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from kvdsl.spec.backends import BACKENDS
 from kvdsl.spec.declaration import Block, Declaration
 from kvdsl.spec.engine_pace import Pace
 from kvdsl.spec.library import Library
@@ -151,7 +152,9 @@ class Engine(Declaration):
     remainder: Annotated[Literal["first", "last", "inner"], Word(("first", "last", "inner"))] = (
         Field(default="first", description="stages that take a layer more")
     )
-    all_to_all: Annotated[str | None, Word()] = Field(default=None, description="backend")
+    all_to_all: Annotated[str | None, Word(BACKENDS)] = Field(
+        default=None, description="backend of exchanges with experts, as the engine calls it"
+    )
     libraries: Annotated[tuple[Library, ...], Listed(Referred(("library",)))] = Field(
         default=(), description="that move its bytes, in the order that it asks them"
     )

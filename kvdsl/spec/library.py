@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from kvdsl import units
+from kvdsl.spec.backends import BACKENDS
 from kvdsl.spec.declaration import Block, Declaration
 from kvdsl.spec.formats import Format
 from kvdsl.spec.slots import (
@@ -105,8 +106,8 @@ class Algorithm(Block):
         description="collectives that it does"
     )
     way: Annotated[Form, Word(FORMS)] = Field(description="its steps and what it sends")
-    backend: Annotated[str | None, Word()] = Field(
-        default=None, description="as an engine's `all_to_all` names it"
+    backend: Annotated[tuple[str, ...], Listed(Word(BACKENDS), single=True)] = Field(
+        default=(), description="words of an engine's `all_to_all` that mean it"
     )
     over: Annotated[tuple[Ground, ...], Listed(Word(GROUNDS))] = Field(
         default=("switch",), description="shapes that its ranks may be joined by"

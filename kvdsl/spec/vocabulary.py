@@ -53,7 +53,11 @@ _TERMS = (
     Term("decode.tpot_low", units.TIME, "nine of ten measurements lie above (fitted)"),
     Term("decode.tpot_high", units.TIME, "nine of ten measurements lie below (fitted)"),
     Term("decode.throughput", units.TOKEN_RATE, "of the deployment"),
-    Term("prefill.throughput", units.TOKEN_RATE, "of the deployment"),
+    Term(
+        "prefill.throughput",
+        units.TOKEN_RATE,
+        "of the deployment; beside decode, in the chunks that its load fills (fitted)",
+    ),
     Term("prefill.ttft", units.TIME, "mean, with queue and visible transfer"),
     Term("prefill.ttft_low", units.TIME, "nine of ten measurements lie above (fitted)"),
     Term("prefill.ttft_high", units.TIME, "nine of ten measurements lie below (fitted)"),
