@@ -40,18 +40,23 @@ CODES: tuple[tuple[str, str, str], ...] = (
 _MANY = 300
 """Comparing a word with so many names takes milliseconds, and a file may hold as many faults."""
 
-_TOO_MANY = 2_000
+TOO_MANY = 2_000
 """So many names were written by a program: no more are looked at, so that time stays linear."""
 
 
 def like(word: str, known: Iterable[str]) -> str | None:
     """The fact for a help line `did you mean …?`: the nearest names, or None."""
-    names = list(islice(known, _TOO_MANY))
+    return either(likely(word, known)) or None
+
+
+def likely(word: str, known: Iterable[str]) -> tuple[str, ...]:
+    """The nearest names, in a time that does not grow with how many there are."""
+    names = list(islice(known, TOO_MANY))
     if len(names) > _MANY:  # those that start alike
         names.sort()
         at = bisect(names, word)
         names = names[max(0, at - _MANY // 2) : at + _MANY // 2]
-    return either(nearest(word, names)) or None
+    return nearest(word, names)
 
 
 def either(names: Iterable[str]) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 
 from kvdsl import units
 from kvdsl.project.catalog import PLURALS
 from kvdsl.resolve.context import Context
 from kvdsl.resolve.names import Declared, Scope
-from kvdsl.resolve.naming_messages import either, like, listed
+from kvdsl.resolve.naming_messages import TOO_MANY, either, like, likely, listed
 from kvdsl.source import Span
 from kvdsl.spelling import nearest, plainly
 from kvdsl.syntax.nodes import Assign, Truth
@@ -65,7 +66,7 @@ def suggested(context: Context, scope: Scope, word: str) -> tuple[str | None, st
         some = f"there are {listed(own)}" if own else f"one of them is `{plurals[0]}.NAME`"
         return None, f"`{word}` is a kind: {some}" if own or plurals else None
     own = _own(scope, context.wanted)
-    near = nearest(word, own)
+    near = likely(word, own)
     exact = _exact(context, plain, plurals)
     if (near and plainly(near[0]) == plain) or (near and not exact):
         return either(near), None
@@ -118,7 +119,7 @@ def _plurals(kinds: Sequence[str]) -> tuple[str, ...]:
 
 
 def _own(scope: Scope, kinds: Sequence[str]) -> tuple[str, ...]:
-    named = scope.names.items()
+    named = islice(scope.names.items(), TOO_MANY)
     return tuple(name for name, n in named if isinstance(n, Declared) and n.kind in kinds)
 
 
