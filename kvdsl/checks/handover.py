@@ -287,7 +287,9 @@ def transfer_beyond_its_link(made: Service) -> Iterator[Fact]:
     Instead
         The link that is there.
 
-        deployment better extends served { transfer { over = links.infiniband_ndr } }
+        deployment better extends served {
+          transfer { over = links.infiniband_ndr }
+        }
     """
     moved = made.handover
     reach = between(moved.sender, moved.receiver) if moved is not None else None
@@ -363,7 +365,9 @@ def handover_unsaid(made: Service) -> Iterator[Fact]:
     Instead
         The link between the pools.
 
-        deployment better extends served { transfer { over = links.infiniband_ndr } }
+        deployment better extends served {
+          transfer { over = links.infiniband_ndr }
+        }
     """
     roles = {pool.subject.pool.role: (name, pool) for name, pool in made.pools.items()}
     if made.deployment.transfer is not None or not {"prefill", "decode"} <= roles.keys():
