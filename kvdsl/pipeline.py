@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kvdsl.diagnostics import Diagnostic, Report, Severity
-from kvdsl.difference import Trouble
 from kvdsl.formulas import Term
-from kvdsl.plan import Fact, Input, SweepTable
+from kvdsl.plan import Input, SweepTable
 from kvdsl.planning.deploy import NO_RULES, Outcome, Rulebook, outcome
 from kvdsl.planning.fleets import fleet_outcome
 from kvdsl.planning.subjects import layout_faults
@@ -18,7 +17,6 @@ from kvdsl.project.loader import Project, load, load_text
 from kvdsl.requirements import Judged
 from kvdsl.resolve.changes import Change
 from kvdsl.resolve.resolver import Resolver
-from kvdsl.review.sides import Sketches
 from kvdsl.source import SourceFile, Span
 from kvdsl.spec.deployment import Fleet, Policy
 from kvdsl.spec.layout import Layout
@@ -80,7 +78,7 @@ def compiled(
     from kvdsl.planning.sweeps import sweeps
 
     resolver = Resolver(project)
-    found = _read(resolver)
+    found = declared_faults(resolver)
     plans = []
     for name in resolver.concrete("deployment"):
         if only is not None and name != only:
@@ -94,12 +92,12 @@ def compiled(
         tables = sweeps(resolver, deployment, changes)
         written = _written(resolver, name) if changes else None
         doc = project.main.module.doc
-        plans.append(build(made, _sources(project), tables, doc, written))
+        plans.append(build(made, sources(project), tables, doc, written))
     read = _inputs(project)  # after all plans: each may have read more of the catalog
     return Compilation(Report.of(found), tuple(replace(plan, inputs=read) for plan in plans))
 
 
-def _read(resolver: Resolver) -> list[Diagnostic]:
+def declared_faults(resolver: Resolver) -> list[Diagnostic]:
     """What is wrong with the file's declarations, each by itself."""
     found = list(resolver.check())
     for name in resolver.concrete("layout"):
@@ -117,7 +115,7 @@ def _written(resolver: Resolver, name: str) -> Layout | None:
     return next(iter(deployment.pools.values())).layout
 
 
-def _sources(project: Project) -> tuple[SourceFile, ...]:
+def sources(project: Project) -> tuple[SourceFile, ...]:
     """The main file, then what it imports."""
     rest = (file for file in project.files if file is not project.main)
     return tuple(file.source for file in (project.main, *rest))
@@ -126,7 +124,7 @@ def _sources(project: Project) -> tuple[SourceFile, ...]:
 def _files(project: Project) -> tuple[SourceFile, ...]:
     """Everything of the project that was read, the configs that models name too."""
     configs = (read.source for file in project.files for read in file.configs.values())
-    every = (*_sources(project), *(source for source in configs if source is not None))
+    every = (*sources(project), *(source for source in configs if source is not None))
     return tuple({source.name: source for source in every}.values())
 
 
@@ -141,32 +139,6 @@ def _inputs(project: Project) -> tuple[Input, ...]:
     )
 
 
-def sketched(project: Project) -> Sketches:
-    """Plans of a project as a comparison needs them; a file with errors has troubles."""
-    from kvdsl.planning.build import sketch
-
-    resolver = Resolver(project)
-    found = _read(resolver)
-    plans, broken = [], []
-    for name in resolver.concrete("deployment"):
-        deployment, faults = resolver.deployment(name)
-        if deployment is None:
-            broken.append(name)
-            found.extend(faults)
-        else:
-            plans.append(sketch(outcome(deployment), _sources(project)))
-    return Sketches(tuple(plans), tuple(broken), _troubles(project, Report.of(found)))
-
-
-def sketched_report(project: Project) -> Report:
-    """What is wrong with a project's declarations and with the deployments among them."""
-    resolver = Resolver(project)
-    found = _read(resolver)
-    for name in resolver.concrete("deployment"):
-        found.extend(resolver.deployment(name)[1])
-    return Report.of(found)
-
-
 def swept(
     path: str, name: str | None = None, changes: Sequence[Change] = ()
 ) -> tuple[Report, tuple[tuple[str, SweepTable], ...]]:
@@ -174,7 +146,7 @@ def swept(
     from kvdsl.planning.sweeps import sweeps
 
     resolver = Resolver(load(path))
-    found = _read(resolver)
+    found = declared_faults(resolver)
     tables = []
     for each in resolver.concrete("deployment"):
         if name is not None and each != name:
@@ -184,44 +156,6 @@ def swept(
         if deployment is not None:
             tables += [(each, table) for table in sweeps(resolver, deployment, changes, None)]
     return Report.of(found), tuple(tables)
-
-
-def facts(project: Project) -> tuple[Fact, ...]:
-    """What the deployments of a project were made from, and those that are only to be extended
-    left out."""
-    from kvdsl.planning.facts import deployment_facts
-
-    resolver = Resolver(project)
-    found: dict[Fact, None] = {}
-    for name in resolver.concrete("deployment"):
-        deployment, _ = resolver.deployment(name)
-        if deployment is not None:
-            found |= dict.fromkeys(deployment_facts(deployment))
-    return tuple(found)
-
-
-def entry_facts(entries: Iterable[str]) -> tuple[Fact, ...]:
-    """What entries of the catalog say now; those that it has no more are left out."""
-    from kvdsl.planning.facts import declaration_facts
-
-    resolver = Resolver(load_text("kvspec 1\n"))
-    found: dict[Fact, None] = {}
-    for entry in entries:
-        if resolver.kind_of(entry) is None:
-            continue
-        declaration, _ = resolver.declaration(entry)
-        if declaration is not None:
-            every = declaration_facts(declaration)
-            found |= {fact: None for fact in every if fact.entry == entry}
-    return tuple(found)
-
-
-def _troubles(project: Project, report: Report) -> tuple[Trouble, ...]:
-    errors = [d for d in report.diagnostics if d.severity is Severity.ERROR]
-    if not errors:
-        return ()
-    first, name = errors[0], project.main.source.name
-    return (Trouble(name, "after", first.headline, len(errors), str(first.span)),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +252,7 @@ def _fleets(resolver: Resolver) -> list[Fleet]:
 def checked(project: Project, book: Rulebook = NO_RULES) -> Checked:
     """Checks what was loaded: for a caller that keeps files between runs."""
     resolver = Resolver(project)
-    found = _read(resolver)
+    found = declared_faults(resolver)
     # A policy holds for all that is checked with it: those of its own file are.
     book = replace(book, policies=(*book.policies, *_policies(resolver)))
     judged: list[Judged] = []
@@ -453,7 +387,7 @@ def graph(
     from kvdsl.placement.graph_forms import FORMS
 
     resolver = Resolver(load(path))
-    found = _read(resolver)
+    found = declared_faults(resolver)
     texts = []
     for each in resolver.concrete("deployment"):
         if name is not None and each != name:

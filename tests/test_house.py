@@ -31,7 +31,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("checks",),
     ("plan", "difference", "requirements", "comparison", "planning", "search", "review"),
     ("engines", "render"),
-    ("pipeline",),
+    ("pipeline", "sketches"),
     ("reference", "cli", "lsp"),
     ("__main__",),
     ("kvdsl",),  # the package's own __init__: the front door, which no room goes through

@@ -41,9 +41,9 @@ def command(
     """
     from kvdsl.comparison import compare
     from kvdsl.diagnostics import Report
-    from kvdsl.pipeline import sketched, sketched_report
     from kvdsl.project.catalog import Catalog
     from kvdsl.project.loader import load
+    from kvdsl.sketches import sketched, sketched_report
 
     asked = outputs_or(outputs, "text")
     catalog = Catalog()

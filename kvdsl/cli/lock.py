@@ -68,9 +68,9 @@ def command(
 
 def _sound(console: Console, paths: tuple[str, ...]) -> Exit:
     """Fine if every spec can be resolved: a lock of broken ones would lose what they stand on."""
-    from kvdsl.pipeline import sketched_report
     from kvdsl.project.catalog import Catalog
     from kvdsl.project.loader import load
+    from kvdsl.sketches import sketched_report
 
     catalog = Catalog()
     ended = [Exit.FINE]
@@ -89,10 +89,10 @@ def _sound(console: Console, paths: tuple[str, ...]) -> Exit:
 
 def used_lock(console: Console, paths: tuple[str, ...]) -> Lock:
     """The lock of what these specs use of the installed catalog."""
-    from kvdsl.pipeline import facts
     from kvdsl.project.catalog import Catalog
     from kvdsl.project.loader import load
     from kvdsl.review.lock import lock_of
+    from kvdsl.sketches import facts
 
     catalog = Catalog()
     found: dict[tuple[str, str], Fact] = {}

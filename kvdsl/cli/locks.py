@@ -36,8 +36,8 @@ def lock_on(shelf: Shelf, path: str) -> Lock | None:
 
 def lock_now(entries: Iterable[str]) -> Lock:
     """The lock of the installed catalog, of these entries."""
-    from kvdsl.pipeline import entry_facts
     from kvdsl.review.lock import lock_of
+    from kvdsl.sketches import entry_facts
 
     return lock_of(entry_facts(entries))
 

@@ -90,10 +90,10 @@ def planned(console: Console, half: Half, names: Sequence[str], catalog: Catalog
     from pathlib import Path
 
     from kvdsl.cli.progress import shown
-    from kvdsl.pipeline import sketched
     from kvdsl.project.loader import load
     from kvdsl.project.reading import Refusal
     from kvdsl.review.sides import Side
+    from kvdsl.sketches import sketched
 
     files: dict[str, Sketches] = {}
     paths = [(name, half.paths[name]) for name in names if name in half.paths]

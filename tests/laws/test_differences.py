@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from kvdsl.pipeline import sketched
 from kvdsl.project.loader import load_text
 from kvdsl.review.review import difference
 from kvdsl.review.sides import Side, Sketches
+from kvdsl.sketches import sketched
 from tests.silly import CASES
 
 NAMES = sorted(CASES)[::4]

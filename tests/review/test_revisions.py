@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kvdsl.pipeline import sketched
 from kvdsl.project.loader import load_text
 from kvdsl.project.revisions import NoRevision, revision
 from kvdsl.review.sides import Side, Sketches, pairs
+from kvdsl.sketches import sketched
 from tests.review.repository import HARDWARE, OTHER, changed, since
 from tests.scratch import Scratch
 

@@ -12,6 +12,26 @@ from typing import Literal
 
 from kvdsl.diagnostics import Diagnostic, Severity
 from kvdsl.formulas import Term
+from kvdsl.plan.flows import (
+    Flow as Flow,
+)
+from kvdsl.plan.flows import (
+    FlowPool as FlowPool,
+)
+from kvdsl.plan.flows import (
+    MovedRow as MovedRow,
+)
+from kvdsl.plan.flows import (
+    TierView as TierView,
+)
+from kvdsl.plan.flows import (
+    TransferView as TransferView,
+)
+from kvdsl.plan.pictures import Box as Box
+from kvdsl.plan.pictures import Cell as Cell
+from kvdsl.plan.pictures import Picture as Picture
+from kvdsl.plan.pictures import Wire as Wire
+from kvdsl.plan.segments import Segment as Segment
 from kvdsl.source import Span
 from kvdsl.units import Quantity
 
@@ -120,16 +140,6 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """A piece of a bar. `group` is weights, cache, reserve, free, over (memory) or read, compute,
-    attention, collective (time)."""
-
-    label: str
-    group: str
-    quantity: Quantity
-
-
-@dataclass(frozen=True, slots=True)
 class MemoryBar:
     """The memory of one rank class, every byte accounted for: weights by module, the cache that
     the workload fills, what is free for more, the reserve, and what may not be used."""
@@ -228,143 +238,6 @@ class StepBar:
     roofline: str
     limits: tuple[tuple[str, Quantity], ...] = ()
     """The roofline's roofs as times beside the stack: bytes over bandwidth, work over peak."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A device of the placement picture: what its rank holds. `share` tells equal shares apart
-    (devices with the same share hold the same bytes); idle devices have none."""
-
-    device: int
-    rank: str
-    lines: tuple[str, ...]
-    replica: int
-    stage: int
-    holder: int
-    share: str
-    copy_of: str
-    idle: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A unit of the placement picture: a cluster, rack or node with boxes or devices in it.
-    `count` above 1 says that so many are alike and this is one of them."""
-
-    kind: str
-    title: str
-    join: str
-    join_fast: bool
-    count: int
-    boxes: tuple[Box, ...] = ()
-    cells: tuple[Cell, ...] = ()
-    row: int = 0
-    """Devices in a row of the shape that joins them; 0 where it has no rows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wire:
-    """A group to draw: the devices that it joins, what it is, and whether it leaves its domain."""
-
-    axis: str
-    devices: tuple[int, ...]
-    crosses: bool
-    label: str
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """The placement of a pool: nested boxes, and the groups that matter. `legend` explains the
-    colours: one entry a share; `note` says what was folded."""
-
-    pool: str
-    root: Box
-    wires: tuple[Wire, ...]
-    legend: tuple[tuple[str, str], ...]
-    note: str
-    caption: str
-
-
-@dataclass(frozen=True, slots=True)
-class MovedRow:
-    """A part of the cache that is handed over: one copy, and all that is pulled of it."""
-
-    part: str
-    form: str
-    kept: Quantity
-    one: Quantity
-    copies: Quantity
-    size: Quantity
-
-
-@dataclass(frozen=True, slots=True)
-class TransferView:
-    """A request's cache on its way. `steps` are its times one after the other or, where
-    `pipelined`, at the same time; `visible` is what of `whole` a user waits for."""
-
-    sender: str
-    receiver: str
-    link: str
-    lanes: Quantity
-    algorithm: str
-    basis: str
-    overlap: str
-    pipelined: bool
-    rows: tuple[MovedRow, ...]
-    steps: tuple[Segment, ...]
-    whole: Quantity
-    visible: Quantity
-    needed: Quantity | None
-    present: Quantity
-
-
-@dataclass(frozen=True, slots=True)
-class TierView:
-    """A tier below the memory of a pool's devices. What is None nobody can tell."""
-
-    name: str
-    tier: str
-    pool: str
-    place: str
-    path: str
-    form: str
-    shared: bool
-    capacity: Quantity
-    tokens: Quantity
-    share: Quantity
-    load: Quantity | None
-    fetch: Quantity | None
-    recompute: Quantity | None
-    break_even: Quantity | None
-    read: Quantity | None
-    reads: Quantity | None
-    written: Quantity | None
-    writes: Quantity | None
-    """What it reads and what is asked of it; what it writes and what is asked."""
-
-
-@dataclass(frozen=True, slots=True)
-class FlowPool:
-    """A pool of the flow picture; `busy` is the part of what it can do, where it is known."""
-
-    name: str
-    role: str
-    hardware: str
-    layout: str
-    devices: Quantity
-    tokens: Quantity
-    busy: Quantity | None
-
-
-@dataclass(frozen=True, slots=True)
-class Flow:
-    """Where a request's cache goes: the pools, the link between them, the tiers below them."""
-
-    pools: tuple[FlowPool, ...]
-    transfer: TransferView | None
-    tiers: tuple[TierView, ...]
-    working: str
-    caption: str
 
 
 @dataclass(frozen=True, slots=True)

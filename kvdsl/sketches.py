@@ -1,0 +1,82 @@
+"""Plans of a project as a comparison needs them, and what they were made from.
+
+Comes in: a loaded project, or names of catalog entries. Goes out: plans without pictures, their
+troubles, facts. Not its job: comparing (review).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kvdsl.diagnostics import Report, Severity
+from kvdsl.difference import Trouble
+from kvdsl.pipeline import declared_faults, sources
+from kvdsl.plan import Fact
+from kvdsl.planning.deploy import outcome
+from kvdsl.project.loader import Project, load_text
+from kvdsl.resolve.resolver import Resolver
+from kvdsl.review.sides import Sketches
+
+
+def sketched(project: Project) -> Sketches:
+    """Plans of a project as a comparison needs them; a file with errors has troubles."""
+    from kvdsl.planning.build import sketch
+
+    resolver = Resolver(project)
+    found = declared_faults(resolver)
+    plans, broken = [], []
+    for name in resolver.concrete("deployment"):
+        deployment, faults = resolver.deployment(name)
+        if deployment is None:
+            broken.append(name)
+            found.extend(faults)
+        else:
+            plans.append(sketch(outcome(deployment), sources(project)))
+    return Sketches(tuple(plans), tuple(broken), _troubles(project, Report.of(found)))
+
+
+def sketched_report(project: Project) -> Report:
+    """What is wrong with a project's declarations and with the deployments among them."""
+    resolver = Resolver(project)
+    found = declared_faults(resolver)
+    for name in resolver.concrete("deployment"):
+        found.extend(resolver.deployment(name)[1])
+    return Report.of(found)
+
+
+def facts(project: Project) -> tuple[Fact, ...]:
+    """What the deployments of a project were made from, and those that are only to be extended
+    left out."""
+    from kvdsl.planning.facts import deployment_facts
+
+    resolver = Resolver(project)
+    found: dict[Fact, None] = {}
+    for name in resolver.concrete("deployment"):
+        deployment, _ = resolver.deployment(name)
+        if deployment is not None:
+            found |= dict.fromkeys(deployment_facts(deployment))
+    return tuple(found)
+
+
+def entry_facts(entries: Iterable[str]) -> tuple[Fact, ...]:
+    """What entries of the catalog say now; those that it has no more are left out."""
+    from kvdsl.planning.facts import declaration_facts
+
+    resolver = Resolver(load_text("kvspec 1\n"))
+    found: dict[Fact, None] = {}
+    for entry in entries:
+        if resolver.kind_of(entry) is None:
+            continue
+        declaration, _ = resolver.declaration(entry)
+        if declaration is not None:
+            every = declaration_facts(declaration)
+            found |= {fact: None for fact in every if fact.entry == entry}
+    return tuple(found)
+
+
+def _troubles(project: Project, report: Report) -> tuple[Trouble, ...]:
+    errors = [d for d in report.diagnostics if d.severity is Severity.ERROR]
+    if not errors:
+        return ()
+    first, name = errors[0], project.main.source.name
+    return (Trouble(name, "after", first.headline, len(errors), str(first.span)),)
