@@ -3,7 +3,8 @@
 Comes in: a placement, its ledgers, and what a pass carries (tokens of a DP rank, tokens that their
 attention reads). Goes out: the time of each module and of the cache on each rank class, and the
 slowest rank of each stage (`time = ideal`). A module takes the longer of reading and computing.
-Weights are read once: of routed experts those that tokens hit, of a table of rows nothing.
+All resident weights are read once, of routed experts those that tokens hit; a head that is tied is
+read as the head.
 Leaves out: kernel launches, overlap between modules.
 """
 

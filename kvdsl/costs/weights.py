@@ -135,16 +135,11 @@ def module_terms(placement: Placement, stage: Stage) -> dict[str, Term]:
     return _terms(placement, stage.shards)
 
 
-UNREAD = frozenset({"embedding", "mtp", "tower"})
-"""Modules that no pass reads: rows of an embedding are looked up, towers meet no text, and draft
-layers are costed apart, as shares of a step."""
-
-
 def read_terms(placement: Placement, stage: Stage) -> dict[str, Term]:
-    """For each module, the bytes on a rank that a pass reads: of what is stored there, and of a
-    head that is tied, which is stored as the embedding."""
-    found = _terms(placement, (*stage.shards, *stage.read))
-    return {module: term for module, term in found.items() if module not in UNREAD}
+    """For each module, the bytes on a rank that a pass may read: those stored there, with a table
+    that is also the head counted once, as the head."""
+    own = [s for s in stage.shards if not (stage.read and s.tensor.name == "tokens")]
+    return _terms(placement, (*own, *stage.read))
 
 
 def _terms(placement: Placement, shards: tuple[Shard, ...]) -> dict[str, Term]:

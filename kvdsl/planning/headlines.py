@@ -14,8 +14,9 @@ COUNTED = "counted from "
 """How the note of a figure begins that was counted from a model's declaration."""
 
 IDEAL = (
-    "every efficiency is 1, nothing overlaps, no overheads; weights are read once in each step, of "
-    "routed experts those that its tokens hit; decode does not wait for prefill on the same devices"
+    "every efficiency is 1, nothing overlaps, no overheads; all resident weights are read in each "
+    "step, an embedding's whole table too, but of routed experts those that its tokens hit; decode "
+    "does not wait for prefill on the same devices"
 )
 """What `time = ideal` means."""
 

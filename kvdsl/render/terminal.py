@@ -31,7 +31,10 @@ STATUSES = {
     "unanswered": Style.WARNING,
     "skipped": Style.FAINT,
 }
-IDEAL = "Times are ideal: every efficiency is 1, no overheads; measured ones are longer."
+IDEAL = (
+    "Times are ideal: every efficiency is 1, no overheads, all weights read but experts that no "
+    "token hits."
+)
 GAP = 3
 """Columns between two figures of the strip."""
 
