@@ -117,7 +117,7 @@ def _flips(columns: Sequence[Column]) -> str:
     faster = _times(holds.values["decode.tpot"], fast.values["decode.tpot"])
     return (
         f"{holds.name} holds {more} the tokens of {fast.name}, and takes {faster} its time a "
-        f"token. The order turns where the cache does not bind and latency does."
+        f"token. {fast.name} is better where all requests fit and the time of a token counts."
     )
 
 

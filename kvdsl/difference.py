@@ -22,6 +22,16 @@ State = Literal["changed", "added", "removed", "renamed", "unreadable", "mended"
 had the old one, and there are no figures before."""
 Worth = Literal["better", "worse", "neutral"]
 
+WATCHED = (
+    "kv.tokens",
+    "kv.sequences",
+    "decode.tpot",
+    "decode.throughput",
+    "prefill.ttft",
+    "cost.per_mtok",
+)
+"""Values whose worsening is a regression where nobody names others: what a user or a bill sees."""
+
 
 @dataclass(frozen=True, slots=True)
 class SpecChange:

@@ -34,7 +34,11 @@ from kvdsl.units import BYTES_PER_TOKEN, TIME, Quantity, shown
         "{heads} / {tp} is not whole, and a head cannot be cut",
         "the same {devices:devices}: {splits}",
     ),
-    helps=("TP of {legal} divides {all}",),
+    helps=(
+        "TP of {legal} divides {all}",
+        "nothing joins the devices of {unjoined}, so none of them goes past one: give it a "
+        "`scale_up`, or a `host` with its `link`",
+    ),
     silences=("KV103", "KV221"),
 )
 def uneven_query_heads(study: Study) -> Iterator[Fact]:
@@ -75,6 +79,15 @@ def uneven_query_heads(study: Study) -> Iterator[Fact]:
         yield _undivided(study, heads, legal, ways)
 
 
+def _unjoined(study: Study) -> str:
+    """A node whose devices have no link to each other: only TP of 1 stands on it."""
+    topology = study.subject.topology
+    if topology.devices < 2:
+        return ""
+    reach = topology.reach((0, 1))
+    return reach.title if reach.join is None and reach.kind == "node" else ""
+
+
 def _undivided(study: Study, heads: int, legal: tuple[int, ...], ways: Splits) -> Fact:
     """Heads that TP does not divide, query or KV heads, and what would."""
     tp, engine = study.subject.degrees.attention.tp, study.subject.engine
@@ -86,6 +99,7 @@ def _undivided(study: Study, heads: int, legal: tuple[int, ...], ways: Splits) -
             "devices": study.subject.degrees.devices,
             "splits": ways.text,
             "legal": listed(legal),
+            "unjoined": _unjoined(study),
             "all": "heads" if engine is None else "heads, feed-forward and vocabulary",
         },
         (("heads", Quantity(heads)), ("TP", Quantity(tp))),
@@ -104,7 +118,11 @@ def _undivided(study: Study, heads: int, legal: tuple[int, ...], ways: Splits) -
         "neither {heads} / {tp} nor {tp} / {heads} is whole: some ranks would hold more",
         "the same {devices:devices}: {splits}",
     ),
-    helps=("TP of {legal} divides {all}",),
+    helps=(
+        "TP of {legal} divides {all}",
+        "nothing joins the devices of {unjoined}, so none of them goes past one: give it a "
+        "`scale_up`, or a `host` with its `link`",
+    ),
 )
 def uneven_kv_heads(study: Study) -> Iterator[Fact]:
     """KV heads divide over the ranks, or the ranks over the KV heads.

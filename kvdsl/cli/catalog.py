@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +28,10 @@ class _Entry:
     name: str
     doc: str
     text: str
+
+
+_SENTENCE = re.compile(r"[.!?](?= [A-Z`])")
+"""Where a sentence ends and another begins."""
 
 
 @click.group("catalog")
@@ -62,6 +68,14 @@ def search(console: Console, words: tuple[str, ...]) -> int:
     if not found:
         console.say(f"no entry has {' and '.join(safe(word) for word in words)}")
         return Exit.FINDINGS
+    # What is called so stands before what only tells of it.
+    named = {e.name: e.name.partition(".")[2] for e in found}
+    found.sort(
+        key=lambda e: (
+            not all(word in named[e.name] for word in wanted),
+            not named[e.name].startswith(wanted[0]),
+        )
+    )
     _write(console, found)
     return Exit.FINE
 
@@ -112,11 +126,15 @@ def _entries(catalog: Catalog, plural: str) -> Iterator[_Entry]:
 
 
 def _entry(catalog: Catalog, plural: str, name: str) -> _Entry:
-    """The text of one file; its first line of documentation, without parsing it."""
+    """The text of one file; the first sentence of its documentation, without parsing it."""
     path: Path = catalog.root / plural / f"{name}.kvspec"
     text = path.read_text("utf-8")
-    docs = (line.removeprefix("##").strip() for line in text.splitlines() if line[:2] == "##")
-    return _Entry(f"{plural}.{name}", next(docs, ""), text)
+    lines = text.splitlines()
+    first = next((n for n, line in enumerate(lines) if line[:2] == "##"), len(lines))
+    docs = list(takewhile(lambda line: line[:2] == "##", lines[first:]))
+    whole = " ".join(line.removeprefix("##").strip() for line in docs)
+    end = _SENTENCE.search(whole)
+    return _Entry(f"{plural}.{name}", whole[: end.start() + 1] if end else whole, text)
 
 
 def _named(catalog: Catalog, asked: str) -> _Entry:

@@ -23,7 +23,8 @@ _LIMIT = re.compile(r"([0-9][0-9_]*(?:\.[0-9]+)?)\s*(\S*)")
 
 def asked_of(thresholds: Sequence[str], fails: Sequence[str]) -> Asked:
     """Raises a usage error where a word is not understood."""
-    from kvdsl.review.thresholds import TELLING, WATCHED, Asked, Threshold
+    from kvdsl.difference import WATCHED
+    from kvdsl.review.thresholds import TELLING, Asked, Threshold
 
     everywhere, single = TELLING, {}
     for text in thresholds:

@@ -7,6 +7,7 @@ node or rack is paid for each that is touched, once, whatever number of pools st
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -38,6 +39,17 @@ def price_of_token(price: Number, throughput: float) -> float:
 @formula("units x watts of one", POWER, "language: power")
 def power_of_units(count: int, watts: Number) -> Number:
     return count * watts
+
+
+_DATED = re.compile(r"\((\d{4}-\d{2}(?:-\d{2})?)\)")
+
+
+def default_price(cost: Term) -> str:
+    """`catalog price of 2026-08-06` of a cost that stands on a price which nobody wrote in the
+    spec, the oldest of several; empty where all were written."""
+    given = [t for t in cost.leaves() if t.basis == "catalog" and t.dimension == MONEY_RATE]
+    dates = sorted(found[1] for t in given if (found := _DATED.search(t.source or "")))
+    return f"catalog price{f' of {dates[0]}' if dates else ''}" if given else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r".*(rope|rotary|alibi|yarn|partial_rot|mrope).*|original_max_position.*|rotary_dim"
      r"|initial_context_length|max_sequence_length|.*position_embedding_type|use_nope.*"
      r"|mla_use_nope|no_rope_layer.*|nope_layer.*|attn_temperature.*|floor_scale",
-     "positions are turned or scaled: nothing is stored"),
+     "positions take no room: how they are encoded changes no figure"),
     (r".*(dropout.*|pdrop|drop_tokens|droped_token|dropped_token|layerdrop|jitter.*|aux_loss.*)"
      r"|.*aux_loss.*|.*loss.*|seq_aux|router_.*coef|moe_random.*|capacity_factor|.*init.*range"
      r"|init_std|initializer_.*|.*_init|gradient.*|rescale_prenorm.*|time_step_.*|use_cache"

@@ -384,3 +384,10 @@ class Plan:
     def value(self, name: str) -> Quantity:
         """A value of the vocabulary. Raises KeyError where the plan does not answer it."""
         return self.values[name].quantity
+
+
+def meaning(name: str, term: Term) -> str:
+    """What a value is, in words: its label, or those of the input that it is."""
+    from kvdsl.spec.vocabulary import input_words
+
+    return term.label if term.label != name else input_words(name)

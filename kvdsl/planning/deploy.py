@@ -20,7 +20,7 @@ from kvdsl.checks.study import Fact, Fill
 from kvdsl.costs.clients import HeldBack
 from kvdsl.costs.estimate import Estimate, memory_estimate
 from kvdsl.costs.memory import leaf
-from kvdsl.costs.money import price_of_token
+from kvdsl.costs.money import default_price, price_of_token
 from kvdsl.costs.service import Service
 from kvdsl.diagnostics import Diagnostic, Label, Severity
 from kvdsl.formulas import Term
@@ -39,7 +39,7 @@ from kvdsl.spec.engine import Limits
 from kvdsl.spec.layout import Layout
 from kvdsl.spelling import nearest
 from kvdsl.syntax.nodes import Measure, Number, Within
-from kvdsl.units import TOKEN_RATE, Quantity, exact, shown
+from kvdsl.units import MONEY_RATE, TOKEN_RATE, Quantity, exact, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,7 +399,15 @@ def _tolerance(one: Judged) -> Fraction:
 def _terms(largest: Sequence[Term]) -> str:
     if not largest:
         return ""
-    return "from " + ", ".join(f"{t.label} {shown(t.quantity)}" for t in largest)
+    told = []
+    for term in largest:
+        by_default = default_price(term) if term.dimension == MONEY_RATE else ""
+        told.append(
+            f"{term.label} {shown(term.quantity)}{f' ({by_default})' if by_default else ''}"
+        )
+    # Others quote a price of all tokens, those of the prompt counted.
+    paid = any(term.dimension == MONEY_RATE for term in largest) and len(largest) > 1
+    return f"from {', '.join(told)}{', for a token of output' if paid else ''}"
 
 
 def _compared(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from kvdsl.costs.money import default_price
 from kvdsl.diagnostics import Severity
 from kvdsl.formulas import Term
 from kvdsl.plan import TIMES, Comparison, Entry, Finding, Mood, RequirementResult, Tile, Verdict
@@ -172,7 +173,8 @@ def _tiles(values: Mapping[str, Term], money: str) -> Iterator[Tile]:
                    "decode.throughput")  # fmt: skip
     if "cost.per_mtok" in values:
         price = float(values["cost.per_mtok"].value) * float(UNITS["Mtok"][1])
-        yield Tile("Cost", f"{price:.2f}", money, "of output", "cost.per_mtok")
+        said = ", ".join(filter(None, ("of output", default_price(values["cost.per_mtok"]))))
+        yield Tile("Cost", f"{price:.2f}", money, said, "cost.per_mtok")
 
 
 def assumptions(values: Mapping[str, Term], *, ideal: bool) -> tuple[Entry, ...]:

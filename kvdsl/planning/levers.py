@@ -308,7 +308,7 @@ def _cannot(
             yield "each copy holds all weights again, and no longer request fits than before"
     elif found.load is not None and base.load is not None and base.fits:
         if not base.load.queued:
-            yield "nothing queues without it: the cache does not bind"
+            yield "no request waits for the cache as it is: room is not what limits"
         yield "weights stay as they are"
         yield from _converted(found)
     yield from _slower(base, found)

@@ -95,10 +95,20 @@ def _places(stand: Topology, hardware: Declaration, asked: Question) -> tuple[in
         return tuple(range(asked.ranks))
     size = 1 if isinstance(hardware, Device) else _node_size(stand)
     each, rest = divmod(asked.ranks, asked.nodes)
-    if rest or each > size or asked.nodes * size > stand.devices:
+    nodes = counted(asked.nodes, "nodes")
+    if rest:
+        raise Refused(f"{asked.ranks:,} ranks do not lie evenly on {nodes}")
+    if each > size:
+        holds = counted(size, "devices")
         raise Refused(
-            f"{asked.ranks:,} ranks do not lie evenly on {counted(asked.nodes, 'nodes')} of "
-            f"{hardware.title}: name a cluster with a `fabric`, from a spec given by --in"
+            f"a node of {hardware.title} has {holds}, and {nodes} would hold {each:,} each"
+        )
+    if asked.nodes * size > stand.devices:
+        inner = hardware.title if isinstance(hardware, Node) else "nodes.hgx_h100"
+        raise Refused(
+            f"{hardware.title} has {counted(stand.devices // size, 'nodes')}, not {asked.nodes:,}: "
+            f"write `cluster wide {{ nodes = {asked.nodes} x {inner}; fabric = "
+            f"links.infiniband_ndr }}` in a spec, and ask `--on wide --in SPEC`"
         )
     return tuple(node * size + k for node in range(asked.nodes) for k in range(each))
 

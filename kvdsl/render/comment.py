@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from kvdsl.difference import DeploymentChange, Difference, ValueChange
+from kvdsl.difference import WATCHED, DeploymentChange, Difference, ValueChange
 from kvdsl.plan import Finding
 from kvdsl.render.changes import (
     TROUBLED,
@@ -32,7 +32,6 @@ from kvdsl.render.changes import (
 )
 from kvdsl.render.fitting import Section, fitted, size
 from kvdsl.render.markup import cell, code, fenced, plain_line, prose
-from kvdsl.review.thresholds import WATCHED
 
 MARKER = "<!-- kvdsl-diff -->"
 """The first line of every comment."""

@@ -21,9 +21,9 @@ from kvdsl.plan import (
     SweepTable,
     TierView,
     TransferView,
+    meaning,
 )
 from kvdsl.render.characters import padded, safe, width, wrapped
-from kvdsl.spec.vocabulary import input_words
 from kvdsl.units import Quantity, counted, decimals, shown, told, unit
 
 Cell = str | Quantity | None
@@ -94,8 +94,7 @@ def findings_table(plan: Plan) -> Table:
 
 def values_table(plan: Plan) -> Table:
     rows = tuple(
-        (name, term.label if term.label != name else input_words(name), term.quantity)
-        for name, term in sorted(plan.values.items())
+        (name, meaning(name, term), term.quantity) for name, term in sorted(plan.values.items())
     )
     return Table("values", "Values", ("value", "meaning", "figure"), rows, ("", "", ""))
 

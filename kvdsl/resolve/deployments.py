@@ -15,7 +15,6 @@ from fractions import Fraction
 from kvdsl.diagnostics import Label
 from kvdsl.resolve.blocks import Body, Choices, Entry, Kept, Raw, merged
 from kvdsl.resolve.building import (
-    MOST_EXAMPLES,
     Gathered,
     finished,
     gathered,
@@ -171,13 +170,13 @@ def _all_needed(
     by_all = [name for name in needed if all(name in lacks for lacks in lacking.values())]
     if by_all:
         hint = "here, or in every pool" if "" not in raws else None
-        example = listed(_EXAMPLES[name] for name in by_all[:MOST_EXAMPLES])
+        example = listed(_EXAMPLES[name] for name in by_all)
         context.tell(IncompleteDeployment(raw.at, owner, listed(by_all), example, hint))
     for pool, lacks in lacking.items():
         own = [name for name in lacks if name not in by_all]
         if own:
             hint = "or say it for all pools, in the deployment"
-            example = listed(_EXAMPLES[name] for name in own[:MOST_EXAMPLES])
+            example = listed(_EXAMPLES[name] for name in own)
             whose = f"`pool {pool}`"
             context.tell(IncompleteDeployment(raws[pool].at, whose, listed(own), example, hint))
     return not any(name not in own.entries for name in needed for own in raws.values())

@@ -92,7 +92,14 @@ def _in_import(
     if file is None:
         return None
     if not rest:
+        inside = context.names(file).scope.names.items()
+        some = [
+            f"{stem.name}.{name}"
+            for name, n in inside
+            if isinstance(n, Declared) and (not context.wanted or n.kind in context.wanted)
+        ]
         way = f"a name in it is written `{stem.name}.NAME`"
+        way = f"write {either(some[:MOST_NAMES])}" if some else way
         given = f"the import `{stem.name}` itself"
         context.tell(WrongType(path.span, "a value", "a name in a file", given, way))
         return None

@@ -165,7 +165,10 @@ def refused(name: str, span: Span, taken: Mapping[str, Named]) -> Iterable[Diagn
     """Why a name cannot be declared here, if so: it is taken, a unit, or one of the language."""
     other = taken.get(name)
     if other is not None:
-        yield NamedTwice(span, name).diagnostic(Label(other.span, "declared here"))
+        told = "declared here"
+        if isinstance(other, Stem):
+            told = f"this import is called `{name}`: `as` behind it gives it another name"
+        yield NamedTwice(span, name).diagnostic(Label(other.span, told))
     elif name in units.UNITS:
         yield Reserved(span, name, f"a unit ({units.UNITS[name][0].noun})").diagnostic()
     elif name in PLURALS:

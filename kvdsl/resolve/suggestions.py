@@ -14,7 +14,7 @@ from itertools import islice
 from kvdsl import units
 from kvdsl.project.catalog import PLURALS
 from kvdsl.resolve.context import Context
-from kvdsl.resolve.names import Declared, Scope
+from kvdsl.resolve.names import Declared, Scope, Stem
 from kvdsl.resolve.naming_messages import TOO_MANY, either, like, likely, listed
 from kvdsl.source import Span
 from kvdsl.spelling import nearest, plainly
@@ -59,6 +59,8 @@ def suggested(context: Context, scope: Scope, word: str) -> tuple[str | None, st
         return None, hint
     plain = plainly(word.rpartition("/")[2])
     plurals = _plurals(context.wanted)
+    if inside := _imported(context, scope, word):
+        return either(inside), None
     if not context.wanted:
         return like(word, scope.visible), _exact(context, plain, PLURALS)
     if word in context.wanted:
@@ -112,6 +114,19 @@ def _of_another_language(word: str, wanted: Sequence[str]) -> str | None:
     if word.lower() in _NOTHING:
         return "what is not said is left out: remove the line"
     return None
+
+
+def _imported(context: Context, scope: Scope, word: str) -> tuple[str, ...]:
+    """A name of an imported file, as it is written here."""
+    stems = [n for n in scope.names.values() if isinstance(n, Stem) and n.imported.file is not None]
+    found = [
+        f"{stem.name}.{word}"
+        for stem in stems
+        if stem.imported.file is not None
+        and isinstance(named := context.names(stem.imported.file).scope.names.get(word), Declared)
+        and (not context.wanted or named.kind in context.wanted)
+    ]
+    return tuple(found)
 
 
 def _plurals(kinds: Sequence[str]) -> tuple[str, ...]:

@@ -13,21 +13,17 @@ from types import MappingProxyType
 
 from kvdsl.comparison import ROWS
 from kvdsl.diagnostics import Severity
-from kvdsl.difference import DeploymentChange, Difference, Regression, ValueChange, Worth
+from kvdsl.difference import (
+    DeploymentChange,
+    Difference,
+    Regression,
+    ValueChange,
+    Worth,
+)
 from kvdsl.units import Quantity, shown
 
 NOISE = 1e-9
 """Times are floats: a change of less than this part of them is rounding."""
-
-WATCHED = (
-    "kv.tokens",
-    "kv.sequences",
-    "decode.tpot",
-    "decode.throughput",
-    "prefill.ttft",
-    "cost.per_mtok",
-)
-"""Values whose worsening is a regression where nobody names others: what a user or a bill sees."""
 
 _MORE: Mapping[str, bool] = MappingProxyType(
     {
