@@ -7,7 +7,7 @@ honest: all that reach the best value are marked.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from kvdsl.formulas import Term
@@ -67,17 +67,22 @@ def compare(candidates: Sequence[Candidate]) -> Comparison | None:
         )
         for c in candidates
     )
-    made = Comparison(columns, rows, {}, "")
-    ranked = [row for row in rows if not (made.mixed and _of_time(row[0]))]
+    apart = mixed(columns)
+    ranked = [row for row in rows if not (apart and _of_time(row[0]))]
     best = {name: _best(columns, name, more=more) for name, _, more in ranked}
-    return replace(made, best=best, flips=_mixed(columns) if made.mixed else _flips(columns))
+    return Comparison(columns, rows, best, _unranked(columns) if apart else _flips(columns))
+
+
+def mixed(columns: Sequence[Column]) -> bool:
+    """Whether times of several kinds stand side by side: those are not ranked."""
+    return len({c.times for c in columns if c.values}) > 1
 
 
 def _of_time(name: str) -> bool:
     return name.startswith(("decode.", "prefill.", "cost.per_mtok"))
 
 
-def _mixed(columns: Sequence[Column]) -> str:
+def _unranked(columns: Sequence[Column]) -> str:
     kinds: dict[str, list[str]] = {}
     for column in columns:
         if column.values:

@@ -265,11 +265,6 @@ class Comparison:
     best: Mapping[str, tuple[int, ...]]
     flips: str
 
-    @property
-    def mixed(self) -> bool:
-        """Whether times of several kinds stand side by side: those are not ranked."""
-        return len({c.times for c in self.columns if c.values}) > 1
-
 
 @dataclass(frozen=True, slots=True)
 class SweepTable:
@@ -291,10 +286,6 @@ class SweepTable:
 
     def reason(self, row: int) -> str:
         return self.reasons[row] if row < len(self.reasons) else ""
-
-
-TIMES = "times"
-"""The label of the assumption that says what a plan's times are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,7 +370,7 @@ class Plan:
     @property
     def times(self) -> str:
         """What its times are, `ideal` or `fitted`; empty where it has none."""
-        return next((e.figure for e in self.assumptions if e.label == TIMES), "")
+        return next((e.figure for e in self.assumptions if e.label == "times"), "")
 
     def value(self, name: str) -> Quantity:
         """A value of the vocabulary. Raises KeyError where the plan does not answer it."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from kvdsl.costs.money import default_price
 from kvdsl.diagnostics import Severity
 from kvdsl.formulas import Term
-from kvdsl.plan import TIMES, Comparison, Entry, Finding, Mood, RequirementResult, Tile, Verdict
+from kvdsl.plan import Comparison, Entry, Finding, Mood, RequirementResult, Tile, Verdict
 from kvdsl.spec.vocabulary import INPUTS
 from kvdsl.units import UNITS, Quantity, counted, grouped, shown
 
@@ -192,10 +192,10 @@ def times(values: Mapping[str, Term], *, ideal: bool) -> tuple[Entry, ...]:
     """What the times of a plan are; nothing where it has none."""
     if not values:
         return ()
-    time = Entry(TIMES, "ideal", IDEAL, "assumed", None)
+    time = Entry("times", "ideal", IDEAL, "assumed", None)
     if not ideal:
         note = FITTED if "decode.launches" in values else UNFITTED
-        time = Entry(TIMES, "fitted", note, "assumed", None)
+        time = Entry("times", "fitted", note, "assumed", None)
     return (time,)
 
 

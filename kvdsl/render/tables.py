@@ -185,7 +185,7 @@ def comparison_table(comparison: Comparison) -> Table:
         (label, *(column.values.get(name) for column in comparison.columns))
         for name, label, _ in comparison.rows
     ]
-    if comparison.mixed:
+    if len({c.times for c in comparison.columns if c.values}) > 1:
         rows.append(("times", *(c.times or NOTHING for c in comparison.columns)))
     rows.append(("fits", *("yes" if c.fits else "no" for c in comparison.columns)))
     rows.append(("findings", *(" ".join(c.findings) or NOTHING for c in comparison.columns)))
