@@ -148,8 +148,9 @@ def requests(where: Fraction, holders: int = 1) -> Quantity:
 def experts_on_a_rank() -> Fraction:
     """Bytes of routed experts on a rank over those of one expert in all layers."""
     read = made_by(DEEPSEEK.plan("dp8"), "decode.weight_read.routed_experts", passes.read_time)
+    stored = read.inputs[0].inputs[0]  # of which tokens hit a share
     one = parameters("routed_experts") / int(SHAPE["routed_experts"])
-    return Fraction(read.inputs[0].value) / one
+    return Fraction(stored.value) / one
 
 
 CAPACITY = answers(
