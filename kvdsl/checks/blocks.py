@@ -92,9 +92,11 @@ def cut_weight_blocks(study: Study) -> Iterator[Fact]:
 
 
 def _cut(study: Study, share: Shard) -> CutBlock | None:
-    """Of the tensor as the checkpoint has it, where the engine has padded it."""
-    tensor = share.tensor
-    own = next((t for t in study.placed.tensors if _same(t, tensor)), tensor)
+    """Of the tensor as it lies on ranks; of the checkpoint's where the engine fills up what it cuts
+    (experts that it widens before it cuts them are cut as they then are)."""
+    own, engine = share.tensor, study.subject.engine
+    if engine is not None and engine.partial_block == "pad":
+        own = next((t for t in study.placed.tensors if _same(t, own)), own)
     return cut_block(replace(share, tensor=own), format_of(study.subject, own))
 
 
