@@ -390,7 +390,7 @@ def quoter_of(path: str) -> tuple[Quoter, Report]:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The placement graphs of a file as text, by deployment and pool; `known` are deployments."""
+    """Placement graphs of a project as text, by deployment and pool; `known` are deployments."""
 
     report: Report
     texts: tuple[tuple[str, str], ...] = ()
@@ -398,7 +398,7 @@ class Drawn:
 
 
 def graph(
-    path: str,
+    project: Project,
     name: str | None = None,
     form: str = "dot",
     changes: Sequence[Change] = (),
@@ -409,7 +409,7 @@ def graph(
     from kvdsl.placement.graph import graph as placement_graph
     from kvdsl.placement.graph_forms import FORMS
 
-    resolver = Resolver(load(path))
+    resolver = Resolver(project)
     found = declared_faults(resolver)
     texts = []
     for each in resolver.concrete("deployment"):
@@ -426,3 +426,19 @@ def graph(
             drawn = placement_graph(estimate.placement, expanded=expanded)
             texts.append((title, FORMS[form](drawn)))
     return Drawn(Report.of(found), tuple(texts), resolver.concrete("deployment"))
+
+
+def placement_sheet(
+    project: Project, name: str | None = None, changes: Sequence[Change] = ()
+) -> Drawn:
+    """The same as a drawing, all placements below each other: one text, or none."""
+    from kvdsl.render.svg.sheet import sheet
+
+    made = compiled(project, changes, name)
+    pictures = [
+        (f"{plan.name}.{picture.pool}" if picture.pool else plan.name, picture)
+        for plan in made.plans
+        for picture in plan.pictures
+    ]
+    texts = (("", sheet(pictures)),) if pictures else ()
+    return Drawn(made.report, texts, Resolver(project).concrete("deployment"))
