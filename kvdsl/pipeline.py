@@ -97,18 +97,18 @@ def compiled(
         written = _written(resolver, name) if changes else None
         doc = project.main.module.doc
         plans.append(build(made, sources(project), tables, doc, written))
-    fleets = []
-    for fleet in _fleets(resolver):
+    summed = []
+    for fleet in fleets(resolver):
         if only is not None and fleet.name != only:
             continue
         parts = members_of(fleet, known or _outcomes(resolver, fleet, changes))
         of_all = fleet_outcome(fleet, parts)
         found.extend(told.diagnostic for told in of_all.told)
-        fleets.append(fleet_plan(of_all, parts, sources(project)))
+        summed.append(fleet_plan(of_all, parts, sources(project)))
     read = _inputs(project)  # after all plans: each may have read more of the catalog
     planned = tuple(replace(plan, inputs=read) for plan in plans)
-    summed = tuple(replace(fleet, inputs=read) for fleet in fleets)
-    return Compilation(Report.of(found), planned, summed)
+    every = tuple(replace(fleet, inputs=read) for fleet in summed)
+    return Compilation(Report.of(found), planned, every)
 
 
 def declared_faults(resolver: Resolver) -> list[Diagnostic]:
@@ -258,7 +258,8 @@ def _policies(resolver: Resolver) -> tuple[Policy, ...]:
     return tuple(policy for policy in found if isinstance(policy, Policy))
 
 
-def _fleets(resolver: Resolver) -> list[Fleet]:
+def fleets(resolver: Resolver) -> list[Fleet]:
+    """Those that a file declares."""
     found = (resolver.declaration(name)[0] for name in resolver.concrete("fleet"))
     return [fleet for fleet in found if isinstance(fleet, Fleet)]
 
@@ -287,7 +288,7 @@ def checked(project: Project, book: Rulebook = NO_RULES) -> Checked:
         made = known[deployment.at] = outcome(deployment, book=book)
         found.extend(made.diagnostics)
         judged.extend(made.judged)
-    for fleet in _fleets(resolver):
+    for fleet in fleets(resolver):
         # A deployment of another file is judged with that file.
         of_all = fleet_outcome(fleet, members_of(fleet, known))
         found.extend(told.diagnostic for told in of_all.told)

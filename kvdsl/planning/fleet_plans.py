@@ -14,6 +14,7 @@ from kvdsl.plan import Finding, Mood, RequirementResult, Verdict
 from kvdsl.plan.fleets import FleetColumn, FleetMember, FleetPlan
 from kvdsl.planning.build import finding, hardware
 from kvdsl.planning.deploy import Outcome
+from kvdsl.planning.facts import fleet_facts
 from kvdsl.planning.fleets import PER_YEAR, SUMS, FleetOutcome
 from kvdsl.planning.headlines import all_hold, fail
 from kvdsl.source import SourceFile, Span
@@ -55,6 +56,7 @@ def fleet_plan(
         findings,
         place,
         tuple((source.name, source.text) for source in sources),
+        facts=fleet_facts(fleet),
     )
 
 
