@@ -149,6 +149,8 @@ class DeploymentChange:
     small: int = 0
     compiler: bool = False
     """Numbers moved though neither the spec nor the catalog did: kvdsl itself changed."""
+    kind: Literal["deployment", "fleet"] = "deployment"
+    """A fleet's values are its sums."""
 
     def value(self, name: str) -> ValueChange | None:
         return next((value for value in self.values if value.name == name), None)

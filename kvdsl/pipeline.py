@@ -10,7 +10,7 @@ from kvdsl.diagnostics import Diagnostic, Report, Severity
 from kvdsl.formulas import Term
 from kvdsl.plan import Input, SweepTable
 from kvdsl.planning.deploy import NO_RULES, Outcome, Rulebook, outcome
-from kvdsl.planning.fleets import fleet_outcome
+from kvdsl.planning.fleets import fleet_outcome, members_of
 from kvdsl.planning.subjects import layout_faults
 from kvdsl.project.catalog import Catalog
 from kvdsl.project.loader import Project, load, load_text
@@ -24,6 +24,7 @@ from kvdsl.spec.model import Model
 
 if TYPE_CHECKING:
     from kvdsl.plan import Plan
+    from kvdsl.plan.fleets import FleetPlan
     from kvdsl.planning.bulk import Prepared, Served
     from kvdsl.planning.lever_studies import Asked, Levers
     from kvdsl.planning.quotes import Quoter
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """Every diagnostic of a run, and the plans of the deployments that were asked for."""
+    """Every diagnostic of a run, and the plans of deployments and fleets that were asked for."""
 
     report: Report
     plans: tuple[Plan, ...] = ()
+    fleets: tuple[FleetPlan, ...] = ()
 
     def plan(self, name: str) -> Plan:
         """The plan of a deployment. Raises KeyError."""
@@ -58,8 +60,8 @@ class Answer:
 
 
 def compile_path(path: str, changes: Sequence[Change] = (), only: str | None = None) -> Compilation:
-    """Compiles a file (`-` is the standard input). `only` names one deployment; `changes` are
-    overrides from outside."""
+    """Compiles a file (`-` is the standard input). `only` names one deployment or fleet;
+    `changes` are overrides from outside."""
     return compiled(load(path), changes, only)
 
 
@@ -75,11 +77,13 @@ def compiled(
     """Compiles what was loaded: for a caller that keeps files between runs."""
     # A check makes no plan: what only plans need is imported here.
     from kvdsl.planning.build import build
+    from kvdsl.planning.fleet_plans import fleet_plan
     from kvdsl.planning.sweeps import sweeps
 
     resolver = Resolver(project)
     found = declared_faults(resolver)
     plans = []
+    known: dict[Span | None, Outcome] = {}
     for name in resolver.concrete("deployment"):
         if only is not None and name != only:
             continue
@@ -87,14 +91,24 @@ def compiled(
         found.extend(faults)
         if deployment is None:
             continue
-        made = outcome(deployment)
+        made = known[deployment.at] = outcome(deployment)
         found.extend(made.diagnostics)
         tables = sweeps(resolver, deployment, changes)
         written = _written(resolver, name) if changes else None
         doc = project.main.module.doc
         plans.append(build(made, sources(project), tables, doc, written))
+    summed = []
+    for fleet in fleets(resolver):
+        if only is not None and fleet.name != only:
+            continue
+        parts = members_of(fleet, known or _outcomes(resolver, fleet, changes))
+        of_all = fleet_outcome(fleet, parts)
+        found.extend(told.diagnostic for told in of_all.told)
+        summed.append(fleet_plan(of_all, parts, sources(project)))
     read = _inputs(project)  # after all plans: each may have read more of the catalog
-    return Compilation(Report.of(found), tuple(replace(plan, inputs=read) for plan in plans))
+    planned = tuple(replace(plan, inputs=read) for plan in plans)
+    every = tuple(replace(fleet, inputs=read) for fleet in summed)
+    return Compilation(Report.of(found), planned, every)
 
 
 def declared_faults(resolver: Resolver) -> list[Diagnostic]:
@@ -244,9 +258,19 @@ def _policies(resolver: Resolver) -> tuple[Policy, ...]:
     return tuple(policy for policy in found if isinstance(policy, Policy))
 
 
-def _fleets(resolver: Resolver) -> list[Fleet]:
+def fleets(resolver: Resolver) -> list[Fleet]:
+    """Those that a file declares."""
     found = (resolver.declaration(name)[0] for name in resolver.concrete("fleet"))
     return [fleet for fleet in found if isinstance(fleet, Fleet)]
+
+
+def _outcomes(
+    resolver: Resolver, fleet: Fleet, changes: Sequence[Change]
+) -> dict[Span | None, Outcome]:
+    """Of those deployments of a fleet that its file declares, with changes from outside."""
+    places = {each.at for each in fleet.deployments}
+    declared = (resolver.deployment(n, changes)[0] for n in resolver.concrete("deployment"))
+    return {d.at: outcome(d) for d in declared if d is not None and d.at in places}
 
 
 def checked(project: Project, book: Rulebook = NO_RULES) -> Checked:
@@ -264,10 +288,9 @@ def checked(project: Project, book: Rulebook = NO_RULES) -> Checked:
         made = known[deployment.at] = outcome(deployment, book=book)
         found.extend(made.diagnostics)
         judged.extend(made.judged)
-    for fleet in _fleets(resolver):
+    for fleet in fleets(resolver):
         # A deployment of another file is judged with that file.
-        parts = [known.get(d.at) or outcome(d) for d in fleet.deployments]
-        of_all = fleet_outcome(fleet, parts)
+        of_all = fleet_outcome(fleet, members_of(fleet, known))
         found.extend(told.diagnostic for told in of_all.told)
         judged.extend(of_all.judged)
     required = [one.result for one in judged if one.requirement.keyword == "require"]
@@ -313,8 +336,9 @@ def _asked(project: Project, dotted: str, changes: Sequence[Change], length: int
         fleet, wrong = resolver.declaration(head)
         if not isinstance(fleet, Fleet):
             return Answer(faults + Report.of(wrong))
-        made_of = fleet_outcome(fleet, [outcome(each) for each in fleet.deployments])
-        return _answer(faults, made_of.values, dotted.removeprefix(head).lstrip("."))
+        made_of = fleet_outcome(fleet, members_of(fleet, _outcomes(resolver, fleet, changes)))
+        rest = dotted.removeprefix(head).lstrip(".")
+        return _answer(faults, made_of.values, rest, made_of.absent)
     if kind == "deployment":
         deployment, wrong = resolver.deployment(head, changes)
         if deployment is None:
@@ -367,7 +391,7 @@ def quoter_of(path: str) -> tuple[Quoter, Report]:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """The placement graphs of a file as text, by deployment and pool; `known` are deployments."""
+    """Placement graphs of a project as text, by deployment and pool; `known` are deployments."""
 
     report: Report
     texts: tuple[tuple[str, str], ...] = ()
@@ -375,7 +399,7 @@ class Drawn:
 
 
 def graph(
-    path: str,
+    project: Project,
     name: str | None = None,
     form: str = "dot",
     changes: Sequence[Change] = (),
@@ -386,7 +410,7 @@ def graph(
     from kvdsl.placement.graph import graph as placement_graph
     from kvdsl.placement.graph_forms import FORMS
 
-    resolver = Resolver(load(path))
+    resolver = Resolver(project)
     found = declared_faults(resolver)
     texts = []
     for each in resolver.concrete("deployment"):
@@ -403,3 +427,19 @@ def graph(
             drawn = placement_graph(estimate.placement, expanded=expanded)
             texts.append((title, FORMS[form](drawn)))
     return Drawn(Report.of(found), tuple(texts), resolver.concrete("deployment"))
+
+
+def placement_sheet(
+    project: Project, name: str | None = None, changes: Sequence[Change] = ()
+) -> Drawn:
+    """The same as a drawing, all placements below each other: one text, or none."""
+    from kvdsl.render.svg.sheet import sheet
+
+    made = compiled(project, changes, name)
+    pictures = [
+        (f"{plan.name}.{picture.pool}" if picture.pool else plan.name, picture)
+        for plan in made.plans
+        for picture in plan.pictures
+    ]
+    texts = (("", sheet(pictures)),) if pictures else ()
+    return Drawn(made.report, texts, Resolver(project).concrete("deployment"))

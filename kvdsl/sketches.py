@@ -10,29 +10,40 @@ from collections.abc import Iterable
 
 from kvdsl.diagnostics import Report, Severity
 from kvdsl.difference import Trouble
-from kvdsl.pipeline import declared_faults, sources
+from kvdsl.pipeline import declared_faults, fleets, sources
 from kvdsl.plan import Fact
-from kvdsl.planning.deploy import outcome
+from kvdsl.planning.deploy import Outcome, outcome
+from kvdsl.planning.fleets import fleet_outcome, members_of
 from kvdsl.project.loader import Project, load_text
 from kvdsl.resolve.resolver import Resolver
+from kvdsl.review.kept import fleet_sketch
 from kvdsl.review.sides import Sketches
+from kvdsl.source import Span
 
 
 def sketched(project: Project) -> Sketches:
     """Plans of a project as a comparison needs them; a file with errors has troubles."""
     from kvdsl.planning.build import sketch
+    from kvdsl.planning.fleet_plans import fleet_plan
 
     resolver = Resolver(project)
     found = declared_faults(resolver)
     plans, broken = [], []
+    known: dict[Span | None, Outcome] = {}
     for name in resolver.concrete("deployment"):
         deployment, faults = resolver.deployment(name)
         if deployment is None:
             broken.append(name)
             found.extend(faults)
         else:
-            plans.append(sketch(outcome(deployment), sources(project)))
-    return Sketches(tuple(plans), tuple(broken), _troubles(project, Report.of(found)))
+            made = known[deployment.at] = outcome(deployment)
+            plans.append(sketch(made, sources(project)))
+    summed = []
+    for fleet in fleets(resolver):
+        parts = members_of(fleet, known)
+        summed.append(fleet_plan(fleet_outcome(fleet, parts), parts, sources(project)))
+    troubles = _troubles(project, Report.of(found))
+    return Sketches(tuple(plans), tuple(map(fleet_sketch, summed)), tuple(broken), troubles)
 
 
 def sketched_report(project: Project) -> Report:

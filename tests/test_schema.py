@@ -62,6 +62,36 @@ def test_a_silly_plan_is_of_the_published_form_too(case: str) -> None:
     assert wrong(FINDINGS, json.loads(machine.text(machine.findings(compilation.report)))) == []
 
 
+FLEET = """kvspec 1
+deployment one {
+  model    = models.llama_3_1_8b
+  weights  = formats.bf16
+  kv       = formats.bf16
+  on       = 1 x nodes.hgx_h100
+  layout   { tp = 8 }
+  budget   { reserve = 3 GB }
+  workload { context = 8 ktok; concurrency = 8 req }
+}
+deployment dark extends one { on = 1 x bare }
+node bare { devices = 8 x mute; scale_up { link = links.nvlink4; shape = switch } }
+device mute extends devices.h100_sxm { drop price; drop power }
+fleet all { deployments = [one, dark]; require gpus <= 8; require power <= 9 kW }
+"""
+
+
+def test_a_fleet_is_of_the_published_form() -> None:
+    compilation = compile_text(FLEET, "fleet.kvspec")
+    form = json.loads(machine.text(plans_form(compilation.plans, compilation.fleets)))
+    assert wrong(PLAN, form) == []
+    (made,) = form["fleets"]
+    assert made["sums"]["gpus"] == {"value": 16, "unit": "1"}
+    assert not {"power", "cost.per_hour", "cost.per_year"} & made["sums"].keys()
+    assert made["deployments"][0]["values"]["power"] == {"value": 5600, "unit": "W"}
+    assert [each["status"] for each in made["requirements"]] == ["fails", "unanswered"]
+    made["sums"]["gpus"].pop("unit")
+    assert wrong(PLAN, form) != []
+
+
 def test_findings_in_text_that_cannot_be_read_are_of_the_published_form(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

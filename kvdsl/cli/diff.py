@@ -179,7 +179,8 @@ def _since(console: Console, old: str, new: str, asked: Asked) -> Difference:
         raise CommandError(f"cannot read `{safe(old)}`: {safe(str(error))[:120]}") from None
     except BadPlans as error:
         raise CommandError(f"cannot read `{safe(old)}`: {safe(str(error))}") from None
-    before = Side(old, {"": replace(kept, plans=tuple(replace(p, file="") for p in kept.plans))})
+    plans, fleets = ([replace(p, file="") for p in each] for each in (kept.plans, kept.fleets))
+    before = Side(old, {"": replace(kept, plans=tuple(plans), fleets=tuple(fleets))})
     after = planned(console, Half(Disk(new), {"": new}), [""], Catalog())
     return difference(before, after, asked)
 

@@ -21,9 +21,11 @@ from kvdsl.cli.options import (
 )
 from kvdsl.diagnostics import Report, Severity
 from kvdsl.plan import Plan
+from kvdsl.plan.fleets import FleetPlan
 from kvdsl.render import machine
 from kvdsl.render.characters import safe
 from kvdsl.render.diagnostics import drawn_report
+from kvdsl.render.fleets import fleet_tables, fleet_text
 from kvdsl.render.machine_plan import plans_form
 from kvdsl.render.paint import PLAIN, Paint
 from kvdsl.render.tables import as_csv, as_markdown, tables
@@ -51,19 +53,21 @@ def command(
     overrides: Overrides,
     outputs: tuple[Output, ...],
 ) -> int:
-    """Plan the deployments of a spec.
+    """Plan the deployments and fleets of a spec.
 
-    Memory, capacity, the step and the requirements, of all or of those that are named.
+    Memory, capacity, the step and the requirements, and the sums of fleets: of all or of those that
+    are named.
     """
     asked = outputs_or(outputs, "text")
     compilation = compiled(file, names, overrides.changes())
     plans = [plan for plan in compilation.plans if not names or plan.name in names]
+    fleets = [fleet for fleet in compilation.fleets if not names or fleet.name in names]
     say_errors(console, compilation.report)
     for output in asked:
         paint = console.data_paint if output.path is None else PLAIN
-        text = _text(plans, output.form, console.columns, paint)
+        text = _text(plans, fleets, output.form, console.columns, paint)
         deliver(console, [output], {output.form: text})
-    if not plans and not compilation.report.failed:
+    if not plans and not fleets and not compilation.report.failed:
         console.say(f"no deployment in {shown_file(file)}")
     return exit_of(compilation.report)
 
@@ -75,13 +79,18 @@ def compiled(file: str, names: Sequence[str], made: Sequence[Change]) -> Compila
     # Standard input can be read once, and an unknown name needs the others for its message.
     only = names[0] if len(names) == 1 and file != "-" else None
     compilation = compile_path(file, made, only=only)
-    known = {plan.name for plan in compilation.plans}
+    known = _known(compilation)
     missing = [name for name in names if name not in known]
     if missing and not compilation.report.failed:
         if only is not None:
-            known = {plan.name for plan in compile_path(file, made).plans}
+            known = _known(compile_path(file, made))
         raise no_deployment(file, missing[0], known)
     return compilation
+
+
+def _known(compilation: Compilation) -> set[str]:
+    plans, fleets = compilation.plans, compilation.fleets
+    return {plan.name for plan in plans} | {fleet.name for fleet in fleets}
 
 
 def no_deployment(file: str, name: str, known: Collection[str]) -> CommandError:
@@ -102,15 +111,21 @@ def errors_of(report: Report) -> Report:
     return Report(tuple(d for d in report.diagnostics if d.severity is Severity.ERROR))
 
 
-def _text(plans: Sequence[Plan], form: str, columns: int, paint: Paint) -> str:
+def _text(
+    plans: Sequence[Plan], fleets: Sequence[FleetPlan], form: str, columns: int, paint: Paint
+) -> str:
     if form == "json":
-        return machine.text(plans_form(plans))
+        return machine.text(plans_form(plans, fleets))
+    summed = [(fleet, fleet_tables(fleet)) for fleet in fleets]
     if form == "csv":
-        return as_csv(plans)
+        return as_csv(plans, [(fleet.name, table) for fleet, made in summed for table in made])
     if form == "markdown":
         parts = []
         for plan in plans:
             parts += [f"## {plan.name}\n", f"{plan.verdict.sentence}\n"]
             parts += [as_markdown(table) for table in tables(plan) if table.rows]
+        for fleet, made in summed:
+            parts += [f"## {fleet.name}\n", f"{fleet.verdict.sentence}\n", *map(as_markdown, made)]
         return "\n".join(parts)
-    return "\n".join(plan_text(plan, columns, paint) for plan in plans)
+    texts = [plan_text(plan, columns, paint) for plan in plans]
+    return "\n".join((*texts, *(fleet_text(fleet, columns, paint) for fleet in fleets)))

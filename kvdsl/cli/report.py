@@ -80,11 +80,11 @@ def _reported(console: Console, job: _Job) -> Exit:
 
     compilation = compile_path(job.spec)
     say_errors(console, compilation.report)
-    if not compilation.plans:
+    if not (compilation.plans or compilation.fleets):
         if not compilation.report.failed:
             console.say(f"no deployment in {shown_file(job.spec)}: no report")
         return exit_of(compilation.report)
-    html = report_html(compilation.plans, __version__)
+    html = report_html(compilation.plans, __version__, compilation.fleets)
     if job.html is not None:
         _written(console, job.html, html.encode())
     if job.pdf is None:

@@ -103,5 +103,8 @@ def planned(console: Console, half: Half, names: Sequence[str], catalog: Catalog
             continue
         made = sketched(load(path, catalog, half.shelf))
         # Two files that are compared by hand have one name for both, and show none.
-        files[name] = replace(made, plans=tuple(replace(p, file=name) for p in made.plans))
+        plans, fleets = (
+            [replace(p, file=name) for p in each] for each in (made.plans, made.fleets)
+        )
+        files[name] = replace(made, plans=tuple(plans), fleets=tuple(fleets))
     return Side(half.shelf.title, files)

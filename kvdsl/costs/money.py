@@ -21,9 +21,12 @@ from kvdsl.placement.joins import Unit
 from kvdsl.placement.placement import Placement
 from kvdsl.placement.sites import Site, sites
 from kvdsl.spec.deployment import Deployment, Fleet
-from kvdsl.units import MONEY_PER_TOKEN, MONEY_RATE, POWER
+from kvdsl.units import MONEY, MONEY_PER_TOKEN, MONEY_RATE, POWER, TIME
 
 Number = int | Fraction | float
+
+YEAR = Term("hours of a year", 365 * 24 * 3600, TIME, basis="definition")
+"""Of 365 days, without a leap day: 8,760 hours."""
 
 
 @formula("units paid x price of one", MONEY_RATE, "language: price")
@@ -34,6 +37,11 @@ def price_of_units(count: int, price: Number) -> Number:
 @formula("price an hour / output tokens an hour", MONEY_PER_TOKEN, "definition")
 def price_of_token(price: Number, throughput: float) -> float:
     return rate(price, throughput, otherwise=inf)
+
+
+@formula("price an hour x the hours of a year", MONEY, "definition: a year of 365 days")
+def price_of_year(price: Number, year: Number) -> Number:
+    return price * year
 
 
 @formula("units x watts of one", POWER, "language: power")
@@ -78,6 +86,11 @@ def paid(
             "price of an output token", price=price, throughput=output
         )
     return {name: term for name, term in found.items() if term is not None}
+
+
+def yearly(price: Term, label: str) -> Term:
+    """What a price an hour comes to where it is paid all year."""
+    return price_of_year.derive(label, price=price, year=YEAR)
 
 
 def price_bill(placements: Sequence[Placement], by: Deployment | Fleet) -> Bill:

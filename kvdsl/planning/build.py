@@ -59,7 +59,7 @@ def build(
         model=_title(pool.model.title if pool.model else ""),
         layout=_layouts(deployment, layout),
         layout_name=_layout_name(deployment),
-        hardware=_hardware(deployment),
+        hardware=hardware(deployment),
         workload=_workload(pool),
         formats=_formats(pool),
         verdict=headlines.verdict(found.values, judged, findings, comparison, _decoding(found)),
@@ -104,7 +104,7 @@ def sketch(found: Outcome, sources: Sequence[SourceFile]) -> Plan:
         model=_title(pool.model.title if pool.model else ""),
         layout=_layouts(deployment, layout),
         layout_name=_layout_name(deployment) or layout,
-        hardware=_hardware(deployment),
+        hardware=hardware(deployment),
         workload=_workload(pool),
         formats=_formats(pool),
         verdict=headlines.verdict(found.values, judged, findings, None, _decoding(found)),
@@ -196,7 +196,7 @@ def _layout_name(deployment: Deployment) -> str:
     return layout.name if layout is not None else ""
 
 
-def _hardware(deployment: Deployment) -> str:
+def hardware(deployment: Deployment) -> str:
     said = [_selection(pool.on) for pool in deployment.pools.values() if pool.on is not None]
     return ", ".join(dict.fromkeys(said))
 

@@ -19,12 +19,12 @@ from kvdsl.plan import Fact
 from kvdsl.resolve.schema import schema_of
 from kvdsl.source import Span
 from kvdsl.spec.declaration import Block, Declaration, Origin
-from kvdsl.spec.deployment import Deployment, Rate, Requirement, Waiver
+from kvdsl.spec.deployment import Deployment, Fleet, Rate, Requirement, Waiver
 from kvdsl.spec.formats import Recipe, RecipeLine
 from kvdsl.spec.hardware import Selection
 from kvdsl.spec.slots import Measured, PerScope, Table
 from kvdsl.syntax import nodes
-from kvdsl.units import BYTES, NONE, Dimension, Quantity, exact, shown, tidy
+from kvdsl.units import BYTES, MONEY_RATE, NONE, Dimension, Quantity, exact, shown, tidy
 
 _FRAME = frozenset(
     {*Declaration.model_fields, *Block.model_fields, "libraries", "pools", "requirements"}
@@ -41,6 +41,18 @@ def deployment_facts(deployment: Deployment) -> tuple[Fact, ...]:
     """Every fact behind a deployment: its own first, then those of each catalog entry."""
     walk = _Walk()
     walk.deployment(deployment)
+    return tuple(walk.found.values())
+
+
+def fleet_facts(fleet: Fleet) -> tuple[Fact, ...]:
+    """What a fleet itself says; its deployments have facts of their own."""
+    walk = _Walk()
+    names = ", ".join(deployment.name for deployment in fleet.deployments)
+    walk.fact("", "deployments", f"[{names}]", None, fleet.origins.get("deployments"))
+    if fleet.price is not None:
+        walk.value(fleet.price, "", "price", MONEY_RATE, fleet.origins.get("price"))
+    for requirement in fleet.requirements:
+        walk.requirement(requirement)
     return tuple(walk.found.values())
 
 

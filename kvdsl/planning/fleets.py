@@ -9,63 +9,123 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from types import MappingProxyType
 
 from kvdsl.checks import claims as claim_rules
 from kvdsl.checks.findings import worded
 from kvdsl.checks.study import Fact, Fill
 from kvdsl.costs.estimate import Estimate
-from kvdsl.costs.money import power_bill, price_bill
+from kvdsl.costs.money import power_bill, price_bill, yearly
 from kvdsl.diagnostics import Severity
 from kvdsl.formulas import Term, total
+from kvdsl.placement.placement import Placement
 from kvdsl.placement.sites import level_of, one_piece
-from kvdsl.planning.deploy import Outcome, Told
+from kvdsl.planning.absences import paid_absences
+from kvdsl.planning.deploy import Outcome, Told, outcome
 from kvdsl.requirements import Judged, judge
 from kvdsl.rules import Rule
+from kvdsl.source import Span
 from kvdsl.spec.deployment import Fleet
 from kvdsl.units import shown
 
-SUMS = {"gpus": "GPUs", "power": "power", "cost.per_hour": "cost an hour"}
+SUMS: Mapping[str, str] = MappingProxyType(
+    {
+        "gpus": "GPUs",
+        "power": "power",
+        "cost.per_hour": "cost an hour",
+        "decode.throughput": "tokens a second",
+    }
+)
 """Values that add up over deployments, with their labels."""
+
+NOT_ALL = "not every deployment gives it"
+
+PER_YEAR = "cost.per_year"
+"""What `cost.per_hour` comes to in a year."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetOutcome:
     """`values` has the sums, and each deployment's values as `deployments.NAME.VALUE`. A sum is
-    missing where one deployment does not answer it: half a bill is no bill."""
+    missing where one deployment does not answer it: half a bill is no bill; `absent` says why, by
+    the name of the sum. `members` are the deployments' own parts of the sums, under the fleet's
+    price where it has one."""
 
     fleet: Fleet
     values: Mapping[str, Term]
     judged: tuple[Judged, ...]
     told: tuple[Told, ...]
+    members: Mapping[str, Mapping[str, Term]]
+    absent: Mapping[str, str]
 
 
 def fleet_outcome(fleet: Fleet, outcomes: Sequence[Outcome]) -> FleetOutcome:
     """The outcomes are those of the fleet's deployments, in its order."""
-    values = dict(_values(fleet, outcomes))
+    members = {found.deployment.name: _member(fleet, found) for found in outcomes}
+    values = dict(_values(fleet, outcomes, members))
+    absent = dict(_absent(fleet, outcomes, members, values))
     whole = all(found.values for found in outcomes)
     judged = tuple(judge(r, values) for r in fleet.requirements) if whole else ()
-    told = (*_failed(judged), *_shared(outcomes))
-    return FleetOutcome(fleet, values, judged, told)
+    told = (*_failed(judged, absent), *_shared(outcomes))
+    return FleetOutcome(fleet, values, judged, told, members, absent)
 
 
-def _values(fleet: Fleet, outcomes: Sequence[Outcome]) -> Iterator[tuple[str, Term]]:
+def members_of(fleet: Fleet, known: Mapping[Span | None, Outcome]) -> list[Outcome]:
+    """Outcomes of a fleet's deployments, those that are `known` by where they are declared taken
+    from there."""
+    return [known.get(d.at) or outcome(d) for d in fleet.deployments]
+
+
+def _placements(found: Outcome) -> list[Placement]:
+    return [estimate.placement for estimate in found.estimates.values()]
+
+
+def _member(fleet: Fleet, found: Outcome) -> dict[str, Term]:
+    """Its own part of each sum. A node that others stand in, too, is paid whole in it."""
+    if not found.values:
+        return {}
+    values = {name: found.values[name] for name in SUMS if name in found.values}
+    if fleet.price is not None:
+        price = price_bill(_placements(found), fleet).whole
+        values.pop("cost.per_hour", None)
+        values |= {"cost.per_hour": price} if price is not None else {}
+    if "cost.per_hour" in values:
+        values[PER_YEAR] = yearly(values["cost.per_hour"], "cost a year")
+    return values
+
+
+Members = Mapping[str, Mapping[str, Term]]
+
+
+def _values(
+    fleet: Fleet, outcomes: Sequence[Outcome], members: Members
+) -> Iterator[tuple[str, Term]]:
     bills = _bills(fleet, outcomes)
     for name, label in SUMS.items():
-        terms = [
-            found.values[name].named(found.deployment.name)
-            for found in outcomes
-            if name in found.values
-        ]
-        one = total(f"{label} of the fleet", terms) if terms else None
-        if one is not None and len(terms) == len(outcomes) and name not in bills:
-            yield name, one
-        elif (bill := bills.get(name)) is not None:
+        own = {of: values[name].named(of) for of, values in members.items() if name in values}
+        one = total(f"{label} of the fleet", list(own.values())) if own else None
+        bill = bills.get(name)
+        if name in bills:
             # The sum shows each deployment, where no unit is in two of them.
-            apart = one is not None and one.value == bill.value
-            yield name, one if one is not None and apart else bill
+            whole = one is not None and len(own) == len(outcomes)
+            apart = whole and one is not None and bill is not None and one.value == bill.value
+            summed = one if apart else bill
+        else:
+            summed = one if len(own) == len(outcomes) else None
+        if summed is None or (name == "decode.throughput" and len(_models(outcomes)) > 1):
+            continue
+        yield name, summed
+        if name == "cost.per_hour":
+            yield PER_YEAR, yearly(summed, "cost a year of the fleet")
     for found in outcomes:
         for name, term in found.values.items():
             yield f"deployments.{found.deployment.name}.{name}", term
+
+
+def _models(outcomes: Sequence[Outcome]) -> set[str]:
+    """Models that are served: a token of one is no token of another."""
+    pools = (pool for found in outcomes for pool in found.deployment.pools.values())
+    return {pool.model.title for pool in pools if pool.model is not None}
 
 
 def _bills(fleet: Fleet, outcomes: Sequence[Outcome]) -> dict[str, Term | None]:
@@ -73,7 +133,7 @@ def _bills(fleet: Fleet, outcomes: Sequence[Outcome]) -> dict[str, Term | None]:
     with a price of their own pay it apart, unless the fleet has one."""
     if not all(found.values for found in outcomes):
         return dict.fromkeys(("power", "cost.per_hour"))
-    held = [(o, [e.placement for e in o.estimates.values()]) for o in outcomes]
+    held = [(o, _placements(o)) for o in outcomes]
     every = [placement for _, placements in held for placement in placements]
     apart = [] if fleet.price is not None else [each for each in held if each[0].deployment.price]
     shared = [p for o, ps in held if not any(o is own for own, _ in apart) for p in ps]
@@ -84,7 +144,32 @@ def _bills(fleet: Fleet, outcomes: Sequence[Outcome]) -> dict[str, Term | None]:
     return {"power": power_bill(every).whole, "cost.per_hour": price}
 
 
-def _failed(judged: Sequence[Judged]) -> Iterator[Told]:
+def _absent(
+    fleet: Fleet, outcomes: Sequence[Outcome], members: Members, values: Mapping[str, Term]
+) -> Iterator[tuple[str, str]]:
+    """Why a sum is missing: the first deployment that lacks its part."""
+    for name in SUMS:
+        if name in values:
+            continue
+        found = next((o for o in outcomes if name not in members[o.deployment.name]), None)
+        if found is None:
+            yield name, "the deployments serve different models"
+            continue
+        said = f"`{found.deployment.name}` lacks it: {_lacks(fleet, found, name)}"
+        yield name, said
+        if name == "cost.per_hour":
+            yield PER_YEAR, said
+
+
+def _lacks(fleet: Fleet, found: Outcome, name: str) -> str:
+    if not found.values:
+        return f"it cannot be planned, {found.why}"
+    by = fleet if fleet.price is not None else found.deployment
+    reasons = {**found.absent, **paid_absences(_placements(found), by)}
+    return reasons.get(name, "no output is planned" if name.startswith("decode.") else "")
+
+
+def _failed(judged: Sequence[Judged], absent: Mapping[str, str]) -> Iterator[Told]:
     for one in judged:
         result = one.result
         if result.status not in ("fails", "unanswered"):
@@ -99,7 +184,7 @@ def _failed(judged: Sequence[Judged]) -> Iterator[Told]:
             "names": ", ".join(one.missing) or result.text,
             "value": result.value if result.value is not None else "false",
             "text": result.text,
-            "why": "not every deployment gives it",
+            "why": next((absent[n] for n in one.missing if n in absent), NOT_ALL),
             "margin": result.margin or "it does not hold",
             "terms": "from " + ", ".join(f"{t.label} {shown(t.quantity)}" for t in result.largest)
             if result.largest

@@ -59,19 +59,14 @@ def verdict(
         gpus = f"the {grouped(decoding)} of {gpus} that decode"
     text = f"Fits: {counted(compact(tokens), 'tokens')} of KV on {gpus}"
     text += _against(comparison) + _crowded(values, open_findings)
-    failed = [r for r in requirements if r.status == "fails" and r.keyword == "require"]
+    failing = fail(requirements)
     mood: Mood = "good"
-    if failed:
-        held = sum(r.status == "holds" for r in requirements if r.keyword == "require")
-        whole = sum(r.keyword == "require" for r in requirements)
-        text += f"; {len(failed)} of {whole} requirements fail" if held else (
-            f"; none of {whole} requirements holds" if whole > 1 else "; the requirement fails"
-        )  # fmt: skip
-        mood = "bad"
+    if failing:
+        text, mood = text + failing, "bad"
     elif errors:
         text, mood = f"{text}; {counted(len(errors), 'errors')}", "bad"
     else:
-        text += _all_hold(requirements)
+        text += all_hold(requirements)
         warned = any(f.severity is Severity.WARNING for f in open_findings)
         mood = "warning" if warned else "good"
     return Verdict(mood, text + ".")
@@ -91,7 +86,19 @@ def _crowded(values: Mapping[str, Term], findings: Sequence[Finding]) -> str:
     return said
 
 
-def _all_hold(requirements: Sequence[RequirementResult]) -> str:
+def fail(requirements: Sequence[RequirementResult]) -> str:
+    """How many of the requirements fail, behind a sentence; empty where none does."""
+    failed = [r for r in requirements if r.status == "fails" and r.keyword == "require"]
+    if not failed:
+        return ""
+    held = sum(r.status == "holds" for r in requirements if r.keyword == "require")
+    whole = sum(r.keyword == "require" for r in requirements)
+    if held:
+        return f"; {len(failed)} of {whole} requirements fail"
+    return f"; none of {whole} requirements holds" if whole > 1 else "; the requirement fails"
+
+
+def all_hold(requirements: Sequence[RequirementResult]) -> str:
     asked = [r for r in requirements if r.keyword == "require"]
     judged = [r for r in asked if r.status == "holds"]
     if not asked:

@@ -131,6 +131,9 @@ def counted(count: int, one: str, many: str) -> str:
     return f"{count:,} {one if count == 1 else many}"
 
 
+BOTH = "deployments and fleets"
+
+
 def summary(difference: Difference) -> str:
     """`3 deployments changed, 1 added, 12 as before`."""
     states = ("changed", "renamed", "added", "mended", "removed", "unreadable")
@@ -138,7 +141,9 @@ def summary(difference: Difference) -> str:
     said = [f"{count:,} {state}" for state, count in counts.items() if count]
     if said:
         number, _, state = said[0].partition(" ")
-        said[0] = f"{number} deployment{'' if number == '1' else 's'} {state}"
+        kinds = {change.kind for change in difference.deployments}
+        noun = f"{min(kinds)}{'' if number == '1' else 's'}" if len(kinds) == 1 else BOTH
+        said[0] = f"{number} {noun} {state}"
     if difference.figures:
         said.append(counted(len(difference.figures), "figure of the catalog moved",
                             "figures of the catalog moved"))  # fmt: skip

@@ -196,8 +196,7 @@ class Chapter:
 
     def worded(self, condition: str) -> tuple[tuple[str, str], ...]:
         """A condition in runs of (text, name of the value that it is, or nothing)."""
-        runs = re.split(r"([a-z_]\w*(?:\.\w+)+|\bgpus\b|\bpower\b)", condition)
-        return tuple((run, run if self.derivation_id(run) else "") for run in runs if run)
+        return worded(condition, self.derivation_id)
 
     def value_names(self, *rooms: str) -> tuple[str, ...]:
         """The values of a section: without parts of others, zeros, and those that only repeat."""
@@ -328,6 +327,12 @@ class Chapter:
 def chapter(plan: Plan, prefix: str, level: int) -> Chapter:
     sections = tuple((key, title) for key, title, filled in SECTIONS if filled(plan))
     return Chapter(plan, prefix, level, sections, chains(prefix, plan.values))
+
+
+def worded(condition: str, known: Callable[[str], str]) -> tuple[tuple[str, str], ...]:
+    """A condition in runs of (text, name of the value that it is where that is known)."""
+    runs = re.split(r"([a-z_]\w*(?:\.\w+)+|\bgpus\b|\bpower\b)", condition)
+    return tuple((run, run if known(run) else "") for run in runs if run)
 
 
 def _says(text: str, figure: str) -> bool:

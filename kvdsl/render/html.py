@@ -14,14 +14,16 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from kvdsl.plan import Plan
+from kvdsl.plan.fleets import FleetPlan
 from kvdsl.render import listing as spec_listing
 from kvdsl.render.chapters import Chapter, chapter
+from kvdsl.render.fleet_sheets import FleetSheet
 from kvdsl.render.listing import Listing, Mark
 from kvdsl.render.places import Places, addressed, cited, slugs
 from kvdsl.render.svg import colours
 from kvdsl.render.visible import visible
 from kvdsl.resources import resource
-from kvdsl.units import Quantity, decimals, exact, grouped, shown, unit
+from kvdsl.units import Quantity, counted, decimals, exact, grouped, shown, unit
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -36,32 +38,46 @@ FONTS = (
 )
 
 
-def report_html(plans: Sequence[Plan], version: str) -> str:
-    """One page for all the plans, which are deployments of one spec. Raises ValueError for none."""
-    if not plans:
+def report_html(plans: Sequence[Plan], version: str, fleets: Sequence[FleetPlan] = ()) -> str:
+    """One page for all the plans and fleets, which are of one spec. Raises ValueError for none."""
+    if not (plans or fleets):
         raise ValueError("a report needs a plan")
-    texts = dict(text for plan in plans for text in plan.texts)
-    prefixes = [f"{name}-" for name in slugs(plan.name for plan in plans)]
+    told = [*(plan.texts for plan in plans), *(fleet.texts for fleet in fleets)]
+    texts = dict(text for each in told for text in each)
+    names = [*(plan.name for plan in plans), *(fleet.name for fleet in fleets)]
+    prefixes = [f"{name}-" for name in slugs(names)]
     several = len(plans) > 1
     chapters = tuple(
         chapter(plan, prefix if several else "", 3 if several else 2)
-        for plan, prefix in zip(plans, prefixes, strict=True)
+        for plan, prefix in zip(plans, prefixes, strict=False)
+    )
+    beside = {told.plan.name: told for told in chapters}
+    sheets = tuple(
+        FleetSheet(fleet, prefix, beside)
+        for fleet, prefix in zip(fleets, prefixes[len(plans) :], strict=True)
     )
     return (
         _environment()
         .get_template("report.html.j2")
         .render(
             chapters=chapters,
-            first=plans[0],
+            fleets=sheets,
+            file=plans[0].file if plans else fleets[0].file,
+            names=names[: len(plans)] or names,
+            title=counted(len(plans), "deployments") if plans else _fleets_title(names),
             several=several,
             summary=_summary(plans),
             version=version,
             places=Places(tuple(texts)),
-            listings=_listings(texts, chapters),
+            listings=_listings(texts, [*chapters, *sheets]),
             style=_style(),
             dark=colours.dark_rules(),
         )
     )
+
+
+def _fleets_title(names: Sequence[str]) -> str:
+    return f"Fleet {names[0]}" if len(names) == 1 else counted(len(names), "fleets")
 
 
 def _summary(plans: Sequence[Plan]) -> tuple[str, ...]:
@@ -70,9 +86,11 @@ def _summary(plans: Sequence[Plan]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(labels))
 
 
-def _listings(texts: Mapping[str, str], chapters: Iterable[Chapter]) -> tuple[Listing, ...]:
+def _listings(
+    texts: Mapping[str, str], told_of: Iterable[Chapter | FleetSheet]
+) -> tuple[Listing, ...]:
     marks: dict[tuple[str, int], list[Mark]] = {}
-    for told in chapters:
+    for told in told_of:
         for finding in told.standing:
             span = finding.diagnostic.span
             mark = Mark(finding.code, finding.severity.value, f"#{told.finding_id(finding)}")

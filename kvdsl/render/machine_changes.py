@@ -41,6 +41,7 @@ def difference_form(difference: Difference) -> Json:
 def _deployment(change: DeploymentChange) -> Json:
     return {
         "name": change.name,
+        "kind": change.kind,
         "file": change.file,
         "state": change.state,
         "was": change.was or None,

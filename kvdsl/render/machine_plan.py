@@ -30,16 +30,41 @@ from kvdsl.plan import (
     TierView,
     TransferView,
 )
+from kvdsl.plan.fleets import FleetPlan
 from kvdsl.render.machine import Json, diagnostic, inputs, maybe, quantity, span
 
 
-def plans_form(plans: Sequence[Plan]) -> Json:
+def plans_form(plans: Sequence[Plan], fleets: Sequence[FleetPlan] = ()) -> Json:
     """What `plan --output json` writes: always a list, however many there are."""
-    read = dict.fromkeys(each for plan in plans for each in plan.inputs)
+    told = (*(plan.inputs for plan in plans), *(fleet.inputs for fleet in fleets))
+    read = dict.fromkeys(each for inputs_of in told for each in inputs_of)
     return {
         "format": FORMAT,
         "inputs": inputs(read),
         "plans": [plan_form(plan) for plan in plans],
+        "fleets": [_fleet(fleet) for fleet in fleets],
+    }
+
+
+def _fleet(fleet: FleetPlan) -> Json:
+    return {
+        "name": fleet.name,
+        "doc": fleet.doc,
+        "file": fleet.file,
+        "verdict": {"mood": fleet.verdict.mood, "sentence": fleet.verdict.sentence},
+        "deployments": [
+            {
+                "name": member.name,
+                "hardware": member.hardware,
+                "values": {n: quantity(member.values[n].quantity) for n in sorted(member.values)},
+            }
+            for member in fleet.members
+        ],
+        "sums": {name: quantity(fleet.sums[name].quantity) for name in sorted(fleet.sums)},
+        "notes": list(fleet.notes),
+        "requirements": [_requirement(result) for result in fleet.requirements],
+        "findings": [_finding(finding) for finding in fleet.findings],
+        "facts": [_fact(fact) for fact in fleet.facts],
     }
 
 

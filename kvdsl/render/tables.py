@@ -14,9 +14,11 @@ from dataclasses import dataclass
 
 from kvdsl.plan import (
     Comparison,
+    Finding,
     Flow,
     MemoryBar,
     Plan,
+    RequirementResult,
     StepBar,
     SweepTable,
     TierView,
@@ -61,8 +63,8 @@ class Table:
 
 def tables(plan: Plan) -> tuple[Table, ...]:
     """Every table of a plan, in the order of a report."""
-    made = [requirements_table(plan)] if plan.requirements else []
-    made += [findings_table(plan)] if plan.findings else []
+    made = [requirements_table(plan.requirements)] if plan.requirements else []
+    made += [findings_table(plan.findings)] if plan.findings else []
     made += [values_table(plan), *memory_tables(plan.memory)]
     made += [step_table(step) for step in plan.steps]
     made += flow_tables(plan.flow) if plan.flow else ()
@@ -70,16 +72,15 @@ def tables(plan: Plan) -> tuple[Table, ...]:
     return (*made, *(sweep_table(sweep, whole=True) for sweep in plan.sweeps))
 
 
-def requirements_table(plan: Plan) -> Table:
+def requirements_table(results: Sequence[RequirementResult]) -> Table:
     rows = tuple(
-        (f"{r.keyword} {r.text}", r.status, r.value, r.bound, r.margin or NOTHING)
-        for r in plan.requirements
+        (f"{r.keyword} {r.text}", r.status, r.value, r.bound, r.margin or NOTHING) for r in results
     )
     header = ("requirement", "verdict", "value", "bound", "margin")
     return Table("requirements", "Requirements", header, rows, ("",) * len(header))
 
 
-def findings_table(plan: Plan) -> Table:
+def findings_table(findings: Sequence[Finding]) -> Table:
     rows = tuple(
         (
             f.code,
@@ -87,7 +88,7 @@ def findings_table(plan: Plan) -> Table:
             f.diagnostic.headline,
             str(f.diagnostic.span),
         )
-        for f in plan.findings
+        for f in findings
     )
     return Table("findings", "Findings", ("code", "severity", "finding", "place"), rows, ("",) * 4)
 
@@ -357,15 +358,16 @@ def _escaped(text: str) -> str:
 CSV_HEADER = ("deployment", "table", "row", "column", "value", "unit")
 
 
-def as_csv(plans: Sequence[Plan]) -> str:
-    """A line a cell, so that all tables of all plans are one: exact values in base units."""
+def as_csv(plans: Sequence[Plan], more: Sequence[tuple[str, Table]] = ()) -> str:
+    """A line a cell, so that all tables of all plans are one: exact values in base units. `more`
+    are tables of what is no deployment, each with the name that stands in its place."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(CSV_HEADER)
-    for plan in plans:
-        for table in tables(plan):
-            for row in table.rows:
-                _csv_row(writer.writerow, plan.name, table, row)
+    every = [(plan.name, table) for plan in plans for table in tables(plan)]
+    for name, table in (*every, *more):
+        for row in table.rows:
+            _csv_row(writer.writerow, name, table, row)
     return out.getvalue()
 
 
@@ -393,7 +395,7 @@ def _csv_row(write: object, deployment: str, table: Table, row: Sequence[Cell]) 
     for head, cell in zip(table.header[1:], row[1:], strict=True):
         if isinstance(cell, Quantity):
             written = (plain_number(cell), told(cell)[1])
-        elif cell is not None and cell not in keys:
+        elif cell and cell not in keys:
             written = (_inert(cell), "")
         else:
             continue

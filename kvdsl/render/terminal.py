@@ -60,22 +60,22 @@ def _lines(plan: Plan, columns: int, paint: Paint) -> Iterator[str]:
     if plan.times == "ideal" and plan.steps:
         yield from ["", *wrapped(IDEAL, columns, "  ", "  ")]
     for table in memory_tables(plan.memory):
-        yield from _section(table, columns, paint)
+        yield from section(table, columns, paint)
     for step in plan.steps:
-        yield from _section(step_table(step), columns, paint)
+        yield from section(step_table(step), columns, paint)
         if step.roofline:
             yield from wrapped(step.roofline, columns, "  ", "  ")
     for table in flow_tables(plan.flow) if plan.flow else ():
-        yield from _section(table, columns, paint)
+        yield from section(table, columns, paint)
     if plan.comparison:
-        yield from _section(comparison_table(plan.comparison), columns, paint)
+        yield from section(comparison_table(plan.comparison), columns, paint)
         yield "  * best of its row"
         if plan.comparison.flips:
             yield from wrapped(plan.comparison.flips, columns, "  ", "  ")
     for sweep in plan.sweeps:
-        yield from _section(sweep_table(sweep), columns, paint)
-    yield from _requirements(plan.requirements, columns, paint)
-    yield from _findings(plan.findings, columns, paint)
+        yield from section(sweep_table(sweep), columns, paint)
+    yield from requirement_lines(plan.requirements, columns, paint)
+    yield from finding_lines(plan.findings, columns, paint)
 
 
 def _head(plan: Plan, columns: int, paint: Paint) -> Iterator[str]:
@@ -115,13 +115,13 @@ def _strip(tiles: Sequence[Tile], columns: int, paint: Paint) -> Iterator[str]:
             yield from [f"  {under}"] if under else []
 
 
-def _section(table: Table, columns: int, paint: Paint) -> Iterator[str]:
+def section(table: Table, columns: int, paint: Paint) -> Iterator[str]:
     yield ""
     yield paint(Style.STRONG, safe(table.title))
     yield from as_text(table, columns)
 
 
-def _requirements(
+def requirement_lines(
     results: Sequence[RequirementResult], columns: int, paint: Paint
 ) -> Iterator[str]:
     if not results:
@@ -152,7 +152,7 @@ def _asides(result: RequirementResult) -> Iterator[str]:
         yield "largest: " + ", ".join(terms)
 
 
-def _findings(findings: Sequence[Finding], columns: int, paint: Paint) -> Iterator[str]:
+def finding_lines(findings: Sequence[Finding], columns: int, paint: Paint) -> Iterator[str]:
     if not findings:
         return
     yield from ["", paint(Style.STRONG, "Findings")]

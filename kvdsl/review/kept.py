@@ -8,12 +8,14 @@ a number did, kvdsl itself computes it otherwise.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 from kvdsl.diagnostics import Diagnostic, Label, Severity
 from kvdsl.formulas import Term
 from kvdsl.plan import FORMAT, Fact, Finding, Plan, RequirementResult, Verdict
+from kvdsl.plan.fleets import FleetPlan
 from kvdsl.review.sides import Sketches
 from kvdsl.source import SourceFile, Span
 from kvdsl.units import Quantity, tidy, unit
@@ -33,7 +35,10 @@ def kept_plans(data: object) -> Sketches:
     if data.get("format") != FORMAT:
         raise BadPlans(f"this kvdsl reads format {FORMAT}, not {data.get('format')}")
     try:
-        return Sketches(tuple(_plan(each) for each in data["plans"]))
+        fleets = data.get("fleets", ())  # an older kvdsl kept none
+        return Sketches(
+            tuple(_plan(each) for each in data["plans"]), tuple(_fleet(each) for each in fleets)
+        )
     except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
         told = str(error).strip("'")[:80]
         raise BadPlans(f"a plan in it is not whole: {type(error).__name__} {told}") from None
@@ -42,21 +47,62 @@ def kept_plans(data: object) -> Sketches:
 def _plan(data: Mapping[str, Any]) -> Plan:
     place = SourceFile(str(data["file"]), "").span(0, 0)
     verdict = Verdict(data["verdict"]["mood"], str(data["verdict"]["sentence"]))
-    return Plan(
-        name=str(data["name"]),
-        doc="",
-        file=str(data["file"]),
+    made = _bare(str(data["name"]), str(data["file"]), verdict, place)
+    return replace(
+        made,
         model=str(data["model"]),
         layout=str(data["layout"]["text"]),
         layout_name=str(data["layout"]["name"]),
         hardware=str(data["hardware"]),
         workload=str(data["workload"]),
         formats=str(data["formats"]),
-        verdict=verdict,
-        tiles=(),
         values={name: _term(name, value) for name, value in data["values"].items()},
         requirements=tuple(_requirement(each) for each in data["requirements"]),
         findings=tuple(_finding(each) for each in data["findings"]),
+        unplanned=data["unplanned"] or "",
+        facts=tuple(_fact(each) for each in data["facts"]),
+    )
+
+
+def _fleet(data: Mapping[str, Any]) -> Plan:
+    place = SourceFile(str(data["file"]), "").span(0, 0)
+    verdict = Verdict(data["verdict"]["mood"], str(data["verdict"]["sentence"]))
+    return replace(
+        _bare(str(data["name"]), str(data["file"]), verdict, place),
+        values={name: _term(name, value) for name, value in data["sums"].items()},
+        requirements=tuple(_requirement(each) for each in data["requirements"]),
+        findings=tuple(_finding(each) for each in data["findings"]),
+        facts=tuple(_fact(each) for each in data["facts"]),
+    )
+
+
+def fleet_sketch(fleet: FleetPlan) -> Plan:
+    """A fleet as a comparison needs it: its sums are its values."""
+    return replace(
+        _bare(fleet.name, fleet.file, fleet.verdict, fleet.span),
+        values=fleet.sums,
+        requirements=fleet.requirements,
+        findings=fleet.findings,
+        facts=fleet.facts,
+    )
+
+
+def _bare(name: str, file: str, verdict: Verdict, place: Span) -> Plan:
+    return Plan(
+        name=name,
+        doc="",
+        file=file,
+        model="",
+        layout="",
+        layout_name="",
+        hardware="",
+        workload="",
+        formats="",
+        verdict=verdict,
+        tiles=(),
+        values={},
+        requirements=(),
+        findings=(),
         pictures=(),
         memory=(),
         cache=(),
@@ -69,8 +115,6 @@ def _plan(data: Mapping[str, Any]) -> Plan:
         sources=(),
         texts=(),
         span=place,
-        unplanned=data["unplanned"] or "",
-        facts=tuple(_fact(each) for each in data["facts"]),
     )
 
 

@@ -93,7 +93,10 @@ def _change(
     facts = by_key(before.facts if before else ()), by_key(after.facts if after else ())
     both = before is not None and after is not None
     spec = spec_changes(*facts) if both else ()
+    fleet = any(side.sums(plan) for side in of)
     values = tidy(_values(before, after, middle.get((plan.file, plan.name))))
+    if fleet:  # a sum is no part of another
+        values = tuple(replace(value, main=True) for value in values)
     told = tuple(value for value in values if asked.told(value))
     flips = tuple(_flips(before, after))
     findings = tuple(_findings(before, after))
@@ -115,7 +118,9 @@ def _change(
         flips,
         findings,
         len(values) - len(told),
-        compiler=still and bool(values or flips or fresh),
+        # What a fleet is made of moves with its deployments, which are told beside it.
+        compiler=still and not fleet and bool(values or flips or fresh),
+        kind="fleet" if fleet else "deployment",
     )
 
 

@@ -21,9 +21,11 @@ default of `git diff --find-renames`."""
 
 @dataclass(frozen=True, slots=True)
 class Sketches:
-    """Plans of one file without pictures; `broken` are deployments that could not be resolved."""
+    """Plans of one file without pictures, and what its fleets come to, in the same form; `broken`
+    are deployments that could not be resolved."""
 
     plans: tuple[Plan, ...] = ()
+    fleets: tuple[Plan, ...] = ()
     broken: tuple[str, ...] = ()
     troubles: tuple[Trouble, ...] = ()
 
@@ -36,11 +38,16 @@ class Side:
     def plans(self) -> Iterator[Plan]:
         for sketches in self.files.values():
             yield from sketches.plans
+            yield from sketches.fleets
+
+    def sums(self, plan: Plan) -> bool:
+        """Whether it is that of a fleet."""
+        return any(plan is each for sketches in self.files.values() for each in sketches.fleets)
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A deployment on both sides, or on one."""
+    """A deployment or fleet on both sides, or on one."""
 
     before: Plan | None
     after: Plan | None

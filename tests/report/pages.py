@@ -48,6 +48,21 @@ HARD = {
     "other_scripts": SERVED.format(
         doc=SCRIPTS * 3, name="cjk", model="llama_3_3_70b", many=1, label="r", because=SCRIPTS
     ),
+    "fleet": SERVED.format(
+        doc=SENTENCE, name=LONG, model="llama_3_3_70b", many=1, label="r", because="so"
+    )
+    + f"""
+device mute extends devices.h100_sxm {{ drop price; drop power }}
+node bare {{ devices = 8 x mute; scale_up {{ link = links.nvlink4; shape = switch }} }}
+deployment dark extends {LONG} {{ on = 1 x bare }}
+## {SENTENCE * 3}
+fleet {LONG}_all {{
+  deployments = [{LONG}, dark]
+  require deployments.{LONG}.kv.tokens >= 1 Mtok and gpus <= 8 because "{SENTENCE * 2}"
+  require power <= 9 kW as {LONG}
+}}
+fleet half {{ deployments = [dark]; price = 3 USD/h per device; require gpus <= 8 }}
+""",
 }
 NAMES = (*EXAMPLES, *HARD, "forty", "several", "hostile")
 
@@ -55,7 +70,8 @@ NAMES = (*EXAMPLES, *HARD, "forty", "several", "hostile")
 @cache
 def page(name: str) -> str:
     if name in HARD:
-        return report_html(compile_text(HARD[name], f"{name}.kvspec").plans, "0.1.0")
+        made = compile_text(HARD[name], f"{name}.kvspec")
+        return report_html(made.plans, "0.1.0", made.fleets)
     if name == "forty":
         findings = tuple(f for f in PLAN.findings for _ in range(-(-40 // len(PLAN.findings))))
         return report_html([replace(PLAN, findings=findings)], "0.1.0")
