@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from kvdsl.recall import Recall
 from kvdsl.spec.model import Layer, Model
 
 
@@ -68,6 +69,13 @@ def joined(one: Depths, other: Depths) -> Depths:
 
 def kinds_of_layer(model: Model) -> tuple[tuple[Layer, Depths], ...]:
     """Each layer that the stack names, in the order of its first place, and where it stands."""
+    return _KINDS.get((model,), (), lambda: _kinds(model))
+
+
+_KINDS: Recall[tuple[tuple[Layer, Depths], ...]] = Recall(64)
+
+
+def _kinds(model: Model) -> tuple[tuple[Layer, Depths], ...]:
     found: dict[int, tuple[Layer, list[tuple[int, int]]]] = {}
     first = 0
     for count, layer in model.sequence():

@@ -107,7 +107,10 @@ def build(subject: Subject) -> Placement:
     """The placement of a subject."""
     model, degrees = subject.model, subject.degrees
     logical = (*tensors(model), *tower_tensors(subject))
-    parts = tuple(replace(part, keep=subject.keep) for part in _cached(subject))
+    parts = tuple(
+        part if part.keep == subject.keep else replace(part, keep=subject.keep)
+        for part in _cached(subject)
+    )
     held = (*logical, *_drafted(subject))
     made = (*absorbed(subject, held), *position_tables(subject))
     kept = tuple(padded(subject, stored(subject, t)) for t in (*held, *made))
