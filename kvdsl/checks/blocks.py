@@ -14,7 +14,7 @@ from kvdsl.diagnostics import Severity
 from kvdsl.placement.degrees import ExpertAxes
 from kvdsl.placement.shares import Shard
 from kvdsl.placement.tensor import Tensor
-from kvdsl.placement.weight_blocks import CutBlock, cut_block
+from kvdsl.placement.weight_blocks import CutBlock, block_of, cut_block
 from kvdsl.rules import Rule, rule
 from kvdsl.units import BYTES, Quantity, grouped, shown, tidy
 
@@ -94,6 +94,8 @@ def cut_weight_blocks(study: Study) -> Iterator[Fact]:
 def _cut(study: Study, share: Shard) -> CutBlock | None:
     """Of the tensor as the checkpoint has it, where the engine has padded it."""
     tensor = share.tensor
+    if block_of(format_of(study.subject, tensor)) is None:  # however it is padded
+        return None
     own = next((t for t in study.placed.tensors if _same(t, tensor)), tensor)
     return cut_block(replace(share, tensor=own), format_of(study.subject, own))
 
