@@ -65,8 +65,9 @@ class Term:
             if id(term) in seen:
                 continue
             seen.add(id(term))
-            if term.inputs:
-                waiting.extend(reversed(term.inputs))
+            inputs = term.inputs
+            if inputs:
+                waiting.extend(reversed(inputs))
             else:
                 yield term
 
@@ -174,7 +175,7 @@ class _Gather:
         if not terms:
             raise ValueError(f"{self.name} of nothing")
         dimension = terms[0].dimension
-        if any([t.dimension is not dimension and t.dimension != dimension for t in terms]):
+        if any(t.dimension is not dimension and t.dimension != dimension for t in terms):
             raise ValueError(f"{self.name} of unlike terms: {label}")
         made = Formula(self.name, self.text, dimension, "definition", self.pick)
         value = self.pick([term.value for term in terms])

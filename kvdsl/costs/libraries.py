@@ -93,6 +93,10 @@ def _where(wanted: str) -> str:
 def price(libraries: Sequence[Library], route: Route, message: Message) -> Price | None:
     """What the first library that takes the message makes of it; None if none does."""
     rest: Price | None = None
+    if not hasattr(message.size.value, "shape"):
+        taken = (list(_timings(library, route, message)) for library in libraries)
+        first = next((own for own in taken if own), None)
+        return None if first is None else _fastest(first, message)
     for library in reversed(libraries):
         own = list(_timings(library, route, message))
         if own:
@@ -155,7 +159,7 @@ def _within(found: Timing, message: Message) -> tuple[Any, Any, Any]:
 
 def _before(own: Price, rest: Price | None) -> Price:
     """A library's price where it takes the message, else that of those asked after it."""
-    if rest is None or not hasattr(own.time.value, "shape"):
+    if rest is None:
         return own
     takes = own.time.value < inf
     return Price(

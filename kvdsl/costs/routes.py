@@ -69,7 +69,7 @@ def route(
     # Passes and layouts ask for the same again and again.
     return _KNOWN.get(
         (topology, reach, at),
-        (places, alone),
+        (len(places), places[0], alone),  # all that a route has of them
         lambda: _route(topology, reach, places, at, alone=alone),
     )
 

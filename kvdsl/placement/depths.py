@@ -40,6 +40,8 @@ class Depths:
     def within(self, first: int, count: int) -> Depths:
         """Those of `count` layers from `first` on."""
         end = first + count
+        if self.runs and first <= self.runs[0][0] and sum(self.runs[-1]) <= end:
+            return self
         at = max(0, bisect_right(self.runs, first, key=lambda run: run[0]) - 1)
         found = []
         for start, many in self.runs[at:]:

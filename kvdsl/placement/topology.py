@@ -42,7 +42,7 @@ Step = tuple[Unit, int]
 
 
 MET = 512
-"""Groups that a topology remembers."""
+"""Groups that a topology remembers, and devices of the largest of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,8 @@ class Topology:
     picked: tuple[tuple[int, int, int], ...]
     met: dict[tuple[int, ...], Reach] = field(default_factory=dict, repr=False, compare=False)
     """Groups whose reach is known: layouts on the same devices have many in common."""
+    alike: dict[Reach, Reach] = field(default_factory=dict, repr=False, compare=False)
+    """Each reach once: equal ones are the same object."""
 
     def path(self, place: int) -> tuple[Step, ...]:
         """From the root down to the device at a place in line."""
@@ -147,7 +149,8 @@ class Topology:
         found = self.met.get(key)
         if found is None:
             found = self._reach(key)
-            if len(self.met) < MET:
+            found = self.alike.setdefault(found, found)
+            if len(self.met) < MET and len(key) <= MET:
                 self.met[key] = found
         return found
 
