@@ -65,10 +65,50 @@ class Term:
             if id(term) in seen:
                 continue
             seen.add(id(term))
-            if term.inputs:
-                waiting.extend(reversed(term.inputs))
+            inputs = term.inputs
+            if inputs:
+                waiting.extend(reversed(inputs))
             else:
                 yield term
+
+
+class Deferred(Term):
+    """A term whose value is known and whose derivation is made when somebody asks for it: of the
+    layouts that findings compare most are known by their values alone."""
+
+    __slots__ = ("_derived",)
+    _derived: Callable[[], Term]
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached for slots that are still empty.
+        if name not in _DEFERRED:
+            raise AttributeError(name)
+        found = self._derived()
+        for each in _DEFERRED:
+            object.__setattr__(self, each, getattr(found, each))
+        return getattr(found, name)
+
+    def named(self, label: str) -> Term:
+        return deferred(label, self.value, self.dimension, lambda: self)
+
+
+_DEFERRED = ("formula", "inputs", "note")
+
+
+def deferred(
+    label: str, value: Value, dimension: Dimension, derived: Callable[[], Term]
+) -> Deferred:
+    """A derived term of a value; `derived` gives a term of the same value, once it is needed."""
+    term = object.__new__(Deferred)
+    given = object.__setattr__
+    given(term, "label", label)
+    given(term, "value", value)
+    given(term, "dimension", dimension)
+    given(term, "basis", "derived")
+    given(term, "span", None)
+    given(term, "source", None)
+    given(term, "_derived", derived)
+    return term
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,17 +127,19 @@ class Formula:
 
     def derive(self, label: str = "", note: str = "", **inputs: Term) -> Term:
         value = self.function(**{name: term.value for name, term in inputs.items()})
-        terms = tuple(
+        terms = [
             term if term.label else term.named(name.replace("_", " "))
             for name, term in inputs.items()
-        )
-        return Term(label or self.name, _tidy(value), self.gives, self, terms, note=note)
+        ]
+        return Term(
+            label or self.name, _tidy(value), self.gives, self, tuple(terms), "derived", None, None,
+            note,
+        )  # fmt: skip
 
 
 def _tidy(value: Any) -> Value:
-    if type(value) is float:
-        return value
-    return tidy(value) if isinstance(value, int | Fraction) else value
+    found: Value = tidy(value) if type(value) is Fraction else value
+    return found
 
 
 def formula(
@@ -133,15 +175,18 @@ class _Gather:
         if not terms:
             raise ValueError(f"{self.name} of nothing")
         dimension = terms[0].dimension
-        if any(term.dimension != dimension for term in terms):
+        if any(t.dimension is not dimension and t.dimension != dimension for t in terms):
             raise ValueError(f"{self.name} of unlike terms: {label}")
         made = Formula(self.name, self.text, dimension, "definition", self.pick)
         value = self.pick([term.value for term in terms])
         return Term(label, _tidy(value), dimension, made, tuple(terms), note=note)
 
 
+_PLAIN = frozenset({int, float, Fraction})
+
+
 def _added(values: Sequence[Any]) -> Any:
-    if any(hasattr(value, "shape") for value in values):
+    if not _PLAIN.issuperset(map(type, values)) and any(hasattr(v, "shape") for v in values):
         # An array takes a Fraction, and becomes one of objects.
         values = [float(value) if isinstance(value, Fraction) else value for value in values]
     return sum(values)

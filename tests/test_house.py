@@ -21,7 +21,7 @@ import kvdsl
 ROOT = Path(__file__).resolve().parent.parent
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("source", "units", "arithmetic", "spelling", "resources"),
+    ("source", "units", "arithmetic", "spelling", "resources", "recall"),
     ("diagnostics", "rules", "formulas"),
     ("syntax",),
     ("importers", "project"),

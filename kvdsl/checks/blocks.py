@@ -14,7 +14,7 @@ from kvdsl.diagnostics import Severity
 from kvdsl.placement.degrees import ExpertAxes
 from kvdsl.placement.shares import Shard
 from kvdsl.placement.tensor import Tensor
-from kvdsl.placement.weight_blocks import CutBlock, cut_block
+from kvdsl.placement.weight_blocks import CutBlock, block_of, cut_block
 from kvdsl.rules import Rule, rule
 from kvdsl.units import BYTES, Quantity, grouped, shown, tidy
 
@@ -95,6 +95,8 @@ def _cut(study: Study, share: Shard) -> CutBlock | None:
     """Of the tensor as it lies on ranks; of the checkpoint's where the engine fills up what it cuts
     (experts that it widens before it cuts them are cut as they then are)."""
     own, engine = share.tensor, study.subject.engine
+    if block_of(format_of(study.subject, own)) is None:  # however it is padded
+        return None
     if engine is not None and engine.partial_block == "pad":
         own = next((t for t in study.placed.tensors if _same(t, own)), own)
     return cut_block(replace(share, tensor=own), format_of(study.subject, own))

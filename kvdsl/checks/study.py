@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Protocol
 
-from kvdsl.costs.estimate import Estimate, estimate, memory_estimate
+from kvdsl.costs.estimate import Estimate, estimate, memory_estimate, memory_estimate_that_fits
 from kvdsl.costs.weights import attention_bytes as bytes_of_attention
 from kvdsl.diagnostics import Label, Severity
 from kvdsl.placement.degrees import Degrees
@@ -170,6 +170,10 @@ class Study:
     def room_of(self, subject: Subject) -> Estimate:
         """Memory alone of another subject."""
         return memory_estimate(subject)
+
+    def held_by(self, subject: Subject) -> Estimate | None:
+        """The same where the weights leave room on every device; None where they do not."""
+        return memory_estimate_that_fits(subject)
 
 
 def told_apart(one: Quantity, other: Quantity) -> bool:

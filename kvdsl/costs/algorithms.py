@@ -17,7 +17,8 @@ from typing import Any
 
 from kvdsl.arithmetic import greater, raised, real, root
 from kvdsl.costs.routes import Route
-from kvdsl.formulas import Term, formula, least, total
+from kvdsl.formulas import Term, deferred, formula, least, total
+from kvdsl.recall import Recall
 from kvdsl.spec.library import ANY, OTHER, Algorithm, Band, Library
 from kvdsl.units import BYTES, NONE, TIME, Dimension
 
@@ -58,6 +59,19 @@ class Message:
                 scale=_of_format("a scale", form.scale, source),
             ),
         )  # fmt: skip
+
+    def bytes_under(self, algorithm: Algorithm) -> Any:
+        """The value of the size of `under`."""
+        form = algorithm.payload
+        if form is None or self.tokens is None:
+            return self.size.value
+        return token_bytes(
+            tokens=self.tokens.value,
+            width=self.width,
+            value=Fraction(form.bits or 0),
+            block=form.block[-1] if form.block else self.width,
+            scale=Fraction(form.scale or 0),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,23 +218,117 @@ def fill_time(fill: Any, latency: Any, wire: Any) -> Any:
     return real(fill) * root(real(latency) * wire)
 
 
+@dataclass(frozen=True, slots=True)
+class _Constants:
+    """What does not depend on the size: numbers, in seconds and bytes a second. `first` is what
+    fills the pipeline; `network` is None within a domain."""
+
+    launch: float
+    stepped: tuple[float, ...]
+    first: float
+    fill: float
+    inside: tuple[float, float, float] | None
+    outside: tuple[float, float, float] | None
+    through: tuple[float, int, float] | None
+    basis: str
+    band: Band
+    borrowed: tuple[str, ...]
+
+
+_KNOWN: Recall[_Constants] = Recall(2048)
+
+
 def timing(library: Library, algorithm: Algorithm, route: Route, message: Message) -> Timing:
-    """The time of an algorithm that may run on this route."""
-    message = message.under(algorithm, library)
+    """The time of an algorithm that may run on this route. Its value is computed at once, as most
+    algorithms lose; how it comes about is derived when asked."""
+    known = _KNOWN.get(
+        (library, algorithm, route),
+        (message.kind, message.copies, message.groups, message.sms),
+        lambda: _constants(library, algorithm, route, message),
+    )
+    size = real(message.bytes_under(algorithm))
+    wires = {
+        name: wire_time(size=share * size, bandwidth=bandwidth, efficiency=efficiency)
+        for name, each in (("inside", known.inside), ("outside", known.outside))
+        if each is not None
+        for share, bandwidth, efficiency in (each,)
+    }
+    if known.through is not None:
+        copies, sms, each_sm = known.through
+        wires["sms"] = sm_time(size=copies * size, sms=sms, rate=each_sm)
+    slow = slowest_wire(**wires)
+    filling = fill_time(fill=known.fill, latency=known.first, wire=slow)
+    latency = [known.launch, *known.stepped]
+    low, high = _bounds(sum(latency), slow, filling, known.band)
+    label = f"{algorithm.name.replace('_', ' ')} of {library.title}"
+    time = deferred(
+        label,
+        total.pick([*latency, slow, filling]),
+        TIME,
+        lambda: _derived(label, library, algorithm, route, message),
+    )
+    return Timing(library, algorithm, known.basis, time, low, high, known.borrowed)
+
+
+def _constants(
+    library: Library, algorithm: Algorithm, route: Route, message: Message
+) -> _Constants:
     generation = route.device.generation
-    launch, lent = _row(library, algorithm, "launch", generation, TIME)
+    parts = _latency(library, algorithm, route, message.kind)
     tables = [t for t in ("step", "efficiency") if getattr(algorithm, t)]
-    lenders = [lent, *(_row(library, algorithm, t, generation, NONE)[1] for t in tables)]
+    lenders = [_lender(library, algorithm, t, generation) for t in ("launch", *tables)]
     borrowed = tuple(dict.fromkeys(filter(None, lenders)))
+    basis = "fitted" if parts.known and not borrowed else "borrowed"
+    basis = library.basis if library.basis != "fitted" else basis
+    band = (algorithm.band if basis == "fitted" else algorithm.loose) or Band()
     wires = _wires(library, algorithm, route, message)
-    slow = slowest_wire.derive("bytes on the slowest wire", "", **wires)
+    return _Constants(
+        real(parts.launch.value),
+        tuple(real(term.value) for term in parts.stepped),
+        real(parts.first.value),
+        real(parts.fill.value),
+        _numbers(wires.get("inside"), share_inside(algorithm, message, route)),
+        _numbers(wires.get("outside"), share_outside(algorithm, message, route)),
+        None if "sms" not in wires else _through(wires["sms"], message),
+        basis,
+        band,
+        borrowed,
+    )
+
+
+def _numbers(wire: Term | None, share: Fraction) -> tuple[float, float, float] | None:
+    if wire is None:
+        return None
+    _, bandwidth, efficiency = wire.inputs
+    return real(share), real(bandwidth.value), real(efficiency.value)
+
+
+def _through(wire: Term, message: Message) -> tuple[float, int, float]:
+    _, sms, each = wire.inputs
+    return real(message.copies), int(sms.value), real(each.value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Latency:
+    """Terms of what a message of no bytes takes, and whether all of them were measured."""
+
+    launch: Term
+    stepped: tuple[Term, ...]
+    first: Term
+    fill: Term
+    known: bool
+
+
+def _latency(library: Library, algorithm: Algorithm, route: Route, kind: str) -> _Latency:
+    generation = route.device.generation
+    launch, _ = _row(library, algorithm, "launch", generation, TIME)
     stepped = (
         [
             step_time.derive(
                 "steps between ranks",
                 steps=Term(
                     "steps",
-                    steps_inside(algorithm, message.kind, route),
+                    steps_inside(algorithm, kind, route),
                     basis="definition",
                     note=f"of {algorithm.way.replace('_', ' ')} with {route.inner} ranks",
                 ),
@@ -230,30 +338,34 @@ def timing(library: Library, algorithm: Algorithm, route: Route, message: Messag
         if algorithm.step
         else []
     )
-    network, known = _network(library, algorithm, route, message.kind)
+    network, known = _network(library, algorithm, route, kind)
     stepped += [network] if network is not None else []
-    first = network if network is not None else launch
     fill = (
         algorithm.fill
         if network is None or algorithm.network_fill is None
         else (algorithm.network_fill)
     )
+    return _Latency(
+        launch,
+        tuple(stepped),
+        network if network is not None else launch,
+        _constant(library, algorithm, "fill", "fill", fill, NONE),
+        known,
+    )
+
+
+def _derived(
+    label: str, library: Library, algorithm: Algorithm, route: Route, message: Message
+) -> Term:
+    """The time as a chain of terms."""
+    message = message.under(algorithm, library)
+    parts = _latency(library, algorithm, route, message.kind)
+    wires = _wires(library, algorithm, route, message)
+    slow = slowest_wire.derive("bytes on the slowest wire", "", **wires)
     filling = fill_time.derive(
-        "filling the pipeline",
-        fill=_constant(library, algorithm, "fill", "fill", fill, NONE),
-        latency=first,
-        wire=slow,
+        "filling the pipeline", fill=parts.fill, latency=parts.first, wire=slow
     )
-    latency = [launch, *stepped]
-    basis = "fitted" if known and not borrowed else "borrowed"
-    basis = library.basis if library.basis != "fitted" else basis
-    band = (algorithm.band if basis == "fitted" else algorithm.loose) or Band()
-    time = total(
-        f"{algorithm.name.replace('_', ' ')} of {library.title}", [*latency, slow, filling]
-    )
-    still = sum(real(term.value) for term in latency)
-    low, high = _bounds(still, slow.value, filling.value, band)
-    return Timing(library, algorithm, basis, time, low, high, borrowed)
+    return total(label, [parts.launch, *parts.stepped, slow, filling])
 
 
 def _bounds(latency: Any, wire: Any, filling: Any, band: Band) -> tuple[Any, Any]:
@@ -357,6 +469,10 @@ def _row(
     note = f"borrowed: no row for {generation or 'a device that names no generation'}"
     found = _constant(library, algorithm, attribute, label, table[key], unit)
     return (replace(found, note=note) if lender else found), lender
+
+
+def _lender(library: Library, algorithm: Algorithm, attribute: str, generation: str | None) -> str:
+    return _row(library, algorithm, attribute, generation, NONE)[1]
 
 
 def _nearest(order: tuple[str, ...], rows: tuple[str, ...], generation: str | None) -> str:

@@ -15,7 +15,7 @@ from kvdsl.arithmetic import at_least, each, over, times
 from kvdsl.costs.mixers import MIXERS, kept_values
 from kvdsl.costs.origins import of_layout, of_model, of_workload
 from kvdsl.costs.weights import Exact, stored
-from kvdsl.formulas import Term, formula, total
+from kvdsl.formulas import Term, deferred, formula, total
 from kvdsl.placement.cache import CachePart, Component
 from kvdsl.placement.placement import Placement, Stage
 from kvdsl.placement.shares import CacheShard
@@ -340,16 +340,29 @@ def copies_term(placement: Placement) -> Term:
         return of_model(placement.subject.model, "copies of each byte of cache", 1)
     return copies.derive(
         "copies of each byte of cache",
-        on_devices=Term(
-            "bytes a token on the devices of one holder", on_devices, units.BYTES_PER_TOKEN,
-            inputs=stage_token_terms(placement),
-            note=f"{counted(ranks, 'ranks')} in each of {counted(len(placement.stages), 'stages')}",
+        on_devices=_made_of(
+            "bytes a token on the devices of one holder",
+            on_devices,
+            lambda: stage_token_terms(placement),
+            f"{counted(ranks, 'ranks')} in each of {counted(len(placement.stages), 'stages')}",
         ),
-        one_copy=Term("bytes a token, one copy", one, units.BYTES_PER_TOKEN,
-                      inputs=tuple(
-                          part_terms(placement.subject.model, part) for part in placement.parts
-                      )),
-    )  # fmt: skip
+        one_copy=_made_of(
+            "bytes a token, one copy",
+            one,
+            lambda: tuple(part_terms(placement.subject.model, part) for part in placement.parts),
+        ),
+    )
+
+
+def _made_of(
+    label: str, value: Exact, inputs: Callable[[], tuple[Term, ...]], note: str = ""
+) -> Term:
+    """Bytes a token, added up already; what of is said when asked."""
+
+    def whole() -> Term:
+        return Term(label, value, _PER_TOKEN, inputs=inputs(), note=note)
+
+    return deferred(label, value, _PER_TOKEN, whole)
 
 
 def _records_a_token(part: CachePart, length: int) -> Fraction:

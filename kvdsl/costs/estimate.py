@@ -41,10 +41,14 @@ class Estimate:
     @property
     def fits(self) -> bool:
         """Whether weights leave any room for the cache on every device."""
-        return all(book.room.value > 0 for book in self.ledgers)
+        return _fit(self.ledgers)
 
     def number(self, name: str) -> float:
         return float(self.values[name].value)
+
+
+def _fit(books: tuple[Ledger, ...]) -> bool:
+    return all(book.room.value > 0 for book in books)
 
 
 def estimate(subject: Subject, placement: Placement | None = None) -> Estimate:
@@ -115,10 +119,20 @@ def _timed(
 def memory_estimate(subject: Subject, placement: Placement | None = None) -> Estimate:
     """Memory and capacity alone: for hardware on which nothing joins the devices yet."""
     placement = placement or build(subject)
+    return _of_room(placement, memory.ledgers(placement))
+
+
+def memory_estimate_that_fits(subject: Subject) -> Estimate | None:
+    """The same, or None where weights leave no room: found before anything else is asked."""
+    placement = build(subject)
     books = memory.ledgers(placement)
+    return _of_room(placement, books) if _fit(books) else None
+
+
+def _of_room(placement: Placement, books: tuple[Ledger, ...]) -> Estimate:
     capacity = memory.capacities(placement, books)
     values = _values(placement, books, capacity)
-    return Estimate(subject, placement, books, capacity, None, None, None, values)
+    return Estimate(placement.subject, placement, books, capacity, None, None, None, values)
 
 
 def _values(

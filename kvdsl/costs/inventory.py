@@ -189,6 +189,7 @@ def _weights(placement: Placement, stage: Stage, book: Ledger) -> list[Weights]:
     subject, device = placement.subject, book.rank.device
     sizes = read_terms(placement, stage)
     piles: dict[tuple[str, bool], _Pile] = {}
+    tokens: dict[str, Fraction] = {}
     for shard in (*stage.shards, *stage.read):
         tensor = shard.tensor
         kind = KINDS.get(tensor.module)
@@ -201,8 +202,10 @@ def _weights(placement: Placement, stage: Stage, book: Ledger) -> list[Weights]:
         if tensor.rows == 1:
             continue
         form = format_of(subject, tensor)
-        whole = Fraction(active(subject.model, tensor)) * shard.layers / tensor.layers
-        met = 2 * whole * shard.held * tokens_met(placement, tensor.module)
+        work = 2 * active(subject.model, tensor) * shard.layers
+        if tensor.module not in tokens:
+            tokens[tensor.module] = tokens_met(placement, tensor.module)
+        met = Fraction(work, tensor.layers * shard.parts) * tokens[tensor.module]
         pile.works[form.title] = pile.works.get(form.title, Fraction(0)) + met
         pile.forms[form.title] = form
     found = []

@@ -15,7 +15,8 @@ from typing import Any
 from kvdsl.arithmetic import where
 from kvdsl.costs.algorithms import Message, Timing, timing
 from kvdsl.costs.routes import Route
-from kvdsl.formulas import Term, least
+from kvdsl.formulas import Term, deferred, least
+from kvdsl.recall import Recall
 from kvdsl.spec.library import Algorithm, Library
 
 
@@ -92,6 +93,10 @@ def _where(wanted: str) -> str:
 def price(libraries: Sequence[Library], route: Route, message: Message) -> Price | None:
     """What the first library that takes the message makes of it; None if none does."""
     rest: Price | None = None
+    if not hasattr(message.size.value, "shape"):
+        taken = (list(_timings(library, route, message)) for library in libraries)
+        first = next((own for own in taken if own), None)
+        return None if first is None else _fastest(first, message)
     for library in reversed(libraries):
         own = list(_timings(library, route, message))
         if own:
@@ -100,24 +105,35 @@ def price(libraries: Sequence[Library], route: Route, message: Message) -> Price
 
 
 def _timings(library: Library, route: Route, message: Message) -> Iterator[Timing]:
-    for algorithm in library.algorithms.values():
-        if refusal(algorithm, route, message) is None:
-            found = timing(library, algorithm, route, message)
-            if _takes(found, message) is not False:
-                yield found
+    able = _ABLE.get(
+        (library, route),
+        (message.kind, message.backend),
+        lambda: tuple(
+            each for each in library.algorithms.values() if refusal(each, route, message) is None
+        ),
+    )
+    for algorithm in able:
+        if _takes(algorithm, message) is not False:
+            yield timing(library, algorithm, route, message)
 
 
-def _takes(found: Timing, message: Message) -> Any:
+_ABLE: Recall[tuple[Algorithm, ...]] = Recall(1024)
+"""Algorithms that a library runs on a route, whatever the size."""
+
+
+def _takes(algorithm: Algorithm, message: Message) -> Any:
     """Whether the message is within the algorithm's limit, size by size."""
-    limit = found.algorithm.limit
+    limit = algorithm.limit
     return True if limit is None else message.size.value <= limit
 
 
 def _fastest(timings: Sequence[Timing], message: Message) -> Price:
     if not hasattr(message.size.value, "shape"):
         best = min(timings, key=lambda t: float(t.time.value))
-        times = [t.time for t in timings]
-        time = best.time if len(times) == 1 else least(best.time.label, times)
+        label, times = best.time.label, [t.time for t in timings]
+        time = best.time
+        if len(times) > 1:
+            time = deferred(label, time.value, time.dimension, lambda: least(label, times))
         return Price(time, best.low, best.high, (best,))
     first, *others = timings
     time, low, high = _within(first, message)
@@ -135,7 +151,7 @@ def _fastest(timings: Sequence[Timing], message: Message) -> Price:
 
 
 def _within(found: Timing, message: Message) -> tuple[Any, Any, Any]:
-    takes = _takes(found, message)
+    takes = _takes(found.algorithm, message)
     if takes is True:
         return found.time.value, found.low, found.high
     return tuple(where(takes, value, inf) for value in (found.time.value, found.low, found.high))
@@ -143,7 +159,7 @@ def _within(found: Timing, message: Message) -> tuple[Any, Any, Any]:
 
 def _before(own: Price, rest: Price | None) -> Price:
     """A library's price where it takes the message, else that of those asked after it."""
-    if rest is None or not hasattr(own.time.value, "shape"):
+    if rest is None:
         return own
     takes = own.time.value < inf
     return Price(

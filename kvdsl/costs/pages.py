@@ -21,6 +21,7 @@ from kvdsl.placement.cache import Component
 from kvdsl.placement.placement import Stage
 from kvdsl.placement.shares import CacheShard
 from kvdsl.placement.subject import Subject
+from kvdsl.recall import Recall
 from kvdsl.spec.engine import Engine, HybridCache
 
 EVEN_GROUPS = Fraction(3, 2)
@@ -122,6 +123,16 @@ def pool(subject: Subject, stage: Stage, *, counted: bool = False) -> Pool | Non
     engine = subject.engine
     if engine is None or not stage.cache:
         return None
+    return _KNOWN.get(
+        (subject, stage), (counted,), lambda: _pool(subject, stage, engine, counted=counted)
+    )
+
+
+_KNOWN: Recall[Pool | None] = Recall(64)
+"""Rules ask for the pool of a stage at one length after the other."""
+
+
+def _pool(subject: Subject, stage: Stage, engine: Engine, *, counted: bool) -> Pool | None:
     shares = [s for s in stage.cache if s.part.growth != "request" or s.part.state]
     uneven = [s for s in shares if s.part.growth != "token"]
     if engine.hybrid == "full":

@@ -15,6 +15,7 @@ from kvdsl.arithmetic import over, times
 from kvdsl.costs.memory import leaf
 from kvdsl.formulas import Term, assumed, formula
 from kvdsl.placement.topology import Join, Level, Reach, Topology
+from kvdsl.recall import Recall
 from kvdsl.source import Span
 from kvdsl.spec.hardware import Device
 from kvdsl.units import BYTE_RATE, TIME
@@ -65,6 +66,17 @@ def route(
 ) -> Route:
     """The route between places in line that meet as `reach` says. `at` is where the hardware was
     chosen. A group that is `alone` has the NICs of its nodes to itself, a NIC a rank."""
+    # Passes and layouts ask for the same again and again.
+    return _KNOWN.get(
+        (topology, reach, at),
+        (len(places), places[0], alone),  # all that a route has of them
+        lambda: _route(topology, reach, places, at, alone=alone),
+    )
+
+
+def _route(
+    topology: Topology, reach: Reach, places: tuple[int, ...], at: Span | None, *, alone: bool
+) -> Route:
     ranks = len(places)
     inside = next((level for level in reach.levels if level.join.kind != "fabric"), None)
     outside = [level for level in reach.levels if level.join.kind == "fabric"]
@@ -84,6 +96,9 @@ def route(
         peer=True if inside is None or inside.join.fast else inside.peer_access,
         hops=1.0 if inside is None else _hops(inside),
     )
+
+
+_KNOWN: Recall[Route] = Recall(256)
 
 
 def _hops(level: Level) -> float:

@@ -11,21 +11,30 @@ from fractions import Fraction
 from kvdsl import units
 from kvdsl.arithmetic import over
 from kvdsl.costs.origins import of_layout, of_model
-from kvdsl.formulas import Term, formula, total
+from kvdsl.formulas import Term, deferred, formula, total
 from kvdsl.placement.depths import Depths
 from kvdsl.placement.placement import Placement, Stage
 from kvdsl.placement.shares import Shard, redundancy
 from kvdsl.placement.subject import Subject
 from kvdsl.placement.tensor import Tensor
 from kvdsl.placement.tensors import met
+from kvdsl.recall import Recall
 from kvdsl.spec.formats import Format
 from kvdsl.spec.model import Model
+from kvdsl.units import tidy
 
 Exact = int | Fraction
 
 
 def stored(form: Format, rows: int, columns: int) -> Exact:
     """Bytes of one matrix: rows x columns values, and a scale and zero point for each block."""
+    return _STORED.get((form,), (rows, columns), lambda: _stored(form, rows, columns))
+
+
+_STORED: Recall[Exact] = Recall(4096)
+
+
+def _stored(form: Format, rows: int, columns: int) -> Exact:
     if form.of is not None:
         return Fraction(stored(form.of, rows, columns)) / (form.ratio or 1)
     values = (form.bits or 0) * rows * columns
@@ -89,12 +98,13 @@ def tensor_bytes(subject: Subject, tensor: Tensor, depths: Depths) -> Exact:
     recipe = subject.weights
     if tensor.place != "layer" or tensor.stored_as is not None:
         form = format_of(subject, tensor)
-        return stored(form, tensor.rows, tensor.columns) * count * depths.count
-    if not recipe.layer_cuts:
-        each = stored(format_of(subject, tensor), tensor.rows, tensor.columns)
+        return tidy(stored(form, tensor.rows, tensor.columns)) * count * depths.count
+    cuts = recipe.layer_cuts
+    if not cuts:
+        each = tidy(stored(format_of(subject, tensor), tensor.rows, tensor.columns))
         return each * count * depths.count
     found: Exact = 0
-    for piece in depths.cut(recipe.layer_cuts):
+    for piece in depths.cut(cuts):
         own = recipe.format_of(tensor.module, tensor.part, piece.first)
         each = stored(own or format_of(subject, tensor), tensor.rows, tensor.columns)
         found += each * count * piece.count
@@ -143,11 +153,11 @@ def read_terms(placement: Placement, stage: Stage) -> dict[str, Term]:
 
 
 def _terms(placement: Placement, shards: tuple[Shard, ...]) -> dict[str, Term]:
-    groups: dict[str, dict[tuple[Fraction, str, str], list[Shard]]] = {}
+    groups: dict[str, dict[tuple[int, str, str], list[Shard]]] = {}
     for shard in shards:
         tensor = shard.tensor
         form = format_of(placement.subject, tensor)
-        key = (shard.held, form.title, tensor.made)
+        key = (shard.parts, form.title, tensor.made)
         module = "mtp" if tensor.draft else tensor.module
         groups.setdefault(module, {}).setdefault(key, []).append(shard)
     return {module: _module(placement.subject, module, shares) for module, shares in groups.items()}
@@ -156,16 +166,31 @@ def _terms(placement: Placement, shards: tuple[Shard, ...]) -> dict[str, Term]:
 def _module(
     subject: Subject,
     module: str,
-    shares: dict[tuple[Fraction, str, str], list[Shard]],
+    shares: dict[tuple[int, str, str], list[Shard]],
 ) -> Term:
+    """Its value is added up at once; what it is made of is derived when asked."""
     plain = module.replace("_", " ")
-    terms = []
-    for (held, title, made), shards in shares.items():
+    value: Exact = 0
+    parts: list[tuple[str, str, Exact, list[Shard]]] = []
+    for (pieces, title, made), shards in shares.items():
         word = f"{made} of {plain}" if made else plain
+        size = sum([tensor_bytes(subject, s.tensor, s.depths) for s in shards])
+        value += Fraction(size) / pieces
+        parts.append((word, title, size, shards))
+    label = f"{parts[0][0] if len(parts) == 1 else plain} on a rank"
+    return deferred(label, tidy(value), units.BYTES, lambda: _module_derived(subject, plain, parts))
+
+
+def _module_derived(
+    subject: Subject, plain: str, parts: list[tuple[str, str, Exact, list[Shard]]]
+) -> Term:
+    terms = []
+    for word, title, size, shards in parts:
         numbers = sum(_count(subject, s) for s in shards)
-        size = sum(tensor_bytes(subject, s.tensor, s.depths) for s in shards)
+        pieces = shards[0].parts
         store = _stored_term(subject, word, title, numbers, size, shards[0])
-        ways = "copied whole" if held == 1 else f"1/{1 / held}"
+        ways = "copied whole" if pieces == 1 else f"1/{pieces}"
+        held = shards[0].held
         part = of_layout(subject, "held by each rank", held, f"{ways}, cut over {shards[0].mesh}")
         terms.append(bytes_on_rank.derive(f"{word} on a rank", stored_bytes=store, held=part))
     return terms[0] if len(terms) == 1 else total(f"{plain} on a rank", terms)

@@ -24,9 +24,12 @@ class Cut:
     @property
     def held(self) -> Fraction:
         """The part of the dimension that each rank holds."""
-        if self.atoms is None or self.atoms >= self.size:
-            return Fraction(1, self.size)
-        return Fraction(1, self.atoms)
+        return Fraction(1, self.parts)
+
+    @property
+    def parts(self) -> int:
+        """How many such parts make the dimension."""
+        return self.size if self.atoms is None or self.atoms >= self.size else self.atoms
 
     @property
     def copies(self) -> Fraction:

@@ -13,6 +13,7 @@ from fractions import Fraction
 from math import ceil
 
 from kvdsl.placement.depths import Depths, joined, kinds_of_layer
+from kvdsl.recall import Recall
 from kvdsl.spec.formats import Format, Recipe
 from kvdsl.spec.model import (
     AnyPart,
@@ -104,6 +105,13 @@ def cache_parts(
     model: Model, recipe: Recipe, keeping: Keeping = AS_DEFINED
 ) -> tuple[CachePart, ...]:
     """The parts in the order of the stack; one whose format changes on the way is several."""
+    return _PARTS.get((model, recipe), (keeping,), lambda: _cache_parts(model, recipe, keeping))
+
+
+_PARTS: Recall[tuple[CachePart, ...]] = Recall(64)
+
+
+def _cache_parts(model: Model, recipe: Recipe, keeping: Keeping) -> tuple[CachePart, ...]:
     every = _shared_indexer(model) if keeping.index_everywhere else None
     found: dict[tuple[str, int], list[CachePart]] = {}
     for layer, depths in kinds_of_layer(model):

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from kvdsl.recall import Recall
 from kvdsl.spec.model import Layer, Model
 
 
@@ -39,6 +40,8 @@ class Depths:
     def within(self, first: int, count: int) -> Depths:
         """Those of `count` layers from `first` on."""
         end = first + count
+        if self.runs and first <= self.runs[0][0] and sum(self.runs[-1]) <= end:
+            return self
         at = max(0, bisect_right(self.runs, first, key=lambda run: run[0]) - 1)
         found = []
         for start, many in self.runs[at:]:
@@ -68,6 +71,13 @@ def joined(one: Depths, other: Depths) -> Depths:
 
 def kinds_of_layer(model: Model) -> tuple[tuple[Layer, Depths], ...]:
     """Each layer that the stack names, in the order of its first place, and where it stands."""
+    return _KINDS.get((model,), (), lambda: _kinds(model))
+
+
+_KINDS: Recall[tuple[tuple[Layer, Depths], ...]] = Recall(64)
+
+
+def _kinds(model: Model) -> tuple[tuple[Layer, Depths], ...]:
     found: dict[int, tuple[Layer, list[tuple[int, int]]]] = {}
     first = 0
     for count, layer in model.sequence():

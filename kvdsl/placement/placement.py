@@ -21,7 +21,6 @@ from kvdsl.placement.storage import absorbed, position_tables, stored
 from kvdsl.placement.subject import Subject
 from kvdsl.placement.tensor import Tensor
 from kvdsl.placement.tensors import draft_tensors, tensors
-from kvdsl.placement.topology import Reach
 from kvdsl.placement.weight_blocks import padded
 from kvdsl.spec.hardware import Device
 from kvdsl.spec.model import Layer, Model, Moe
@@ -107,7 +106,10 @@ def build(subject: Subject) -> Placement:
     """The placement of a subject."""
     model, degrees = subject.model, subject.degrees
     logical = (*tensors(model), *tower_tensors(subject))
-    parts = tuple(replace(part, keep=subject.keep) for part in _cached(subject))
+    parts = tuple(
+        part if part.keep == subject.keep else replace(part, keep=subject.keep)
+        for part in _cached(subject)
+    )
     held = (*logical, *_drafted(subject))
     made = (*absorbed(subject, held), *position_tables(subject))
     kept = tuple(padded(subject, stored(subject, t)) for t in (*held, *made))
@@ -298,15 +300,16 @@ def _groups(
 ) -> tuple[Group, ...]:
     degrees, topology = subject.degrees, subject.topology
     cut = meshes(degrees)
-    found: dict[tuple[str, int, Reach], Group] = {}
+    found: dict[tuple[str, int, int], Group] = {}
     for axis, stage in axes:
         for replica, times in replicas:
             for places in _members(degrees, cut, axis, stage, replica):
                 reach = topology.reach(places)
-                known = found.get((axis, stage, reach))
+                key = (axis, stage, id(reach))  # equal ones are the same, and hashes are long
+                known = found.get(key)
                 count = times + (known.count if known else 0)
                 example = known.places if known else places
-                found[axis, stage, reach] = Group(axis, len(places), stage, reach, count, example)
+                found[key] = Group(axis, len(places), stage, reach, count, example)
     return tuple(found.values())
 
 

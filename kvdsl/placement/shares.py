@@ -38,7 +38,12 @@ class Shard:
 
     @property
     def held(self) -> Fraction:
-        return prod((cut.held for cut in self.cuts), start=Fraction(1))
+        return Fraction(1, self.parts)
+
+    @property
+    def parts(self) -> int:
+        """How many such parts make the tensor."""
+        return prod([cut.parts for cut in self.cuts])
 
     @property
     def copies(self) -> Fraction:
@@ -171,10 +176,10 @@ def _expert_cuts(tensor: Tensor, degrees: Degrees) -> tuple[Cut, ...]:
     return (Cut("experts", None, "experts.ep", experts.ep), inside)
 
 
-def redundancy(tensor: Tensor, degrees: Degrees) -> Fraction:
+def redundancy(tensor: Tensor, degrees: Degrees) -> int | Fraction:
     """How many times over the experts of a layer are stored: 1 + redundant / experts."""
     if tensor.cut != "experts" or not degrees.experts.redundant:
-        return Fraction(1)
+        return 1
     return 1 + Fraction(degrees.experts.redundant, tensor.atoms)
 
 

@@ -19,6 +19,7 @@ from kvdsl.placement.depths import Depths, joined, kinds_of_layer
 from kvdsl.placement.feed_forward_tensors import feed_forward
 from kvdsl.placement.mixer_tensors import mixer
 from kvdsl.placement.tensor import Tensor, vector
+from kvdsl.recall import Recall
 from kvdsl.spec.model import (
     AnyPart,
     Gated,
@@ -35,6 +36,13 @@ from kvdsl.spec.model import (
 def tensors(model: Model) -> tuple[Tensor, ...]:
     """All tensors of the main model, in the order of the stack; equal ones of several layers are
     one."""
+    return _TENSORS.get((model,), (), lambda: _tensors(model))
+
+
+_TENSORS: Recall[tuple[Tensor, ...]] = Recall(64)
+
+
+def _tensors(model: Model) -> tuple[Tensor, ...]:
     in_stack: dict[tuple[Tensor, int], Depths] = {}
     for layer, depths in kinds_of_layer(model):
         many: Counter[Tensor] = Counter()  # a layer may have a part twice

@@ -8,7 +8,7 @@ keeps equal neighbours as one entry with a count, so 10^12 nodes cost no more th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from kvdsl.placement.joins import Join, Unit, unit_of
@@ -41,6 +41,10 @@ Step = tuple[Unit, int]
 """A unit on the way down to a device, and its number among all that lie under the same parent."""
 
 
+MET = 512
+"""Groups that a topology remembers, and devices of the largest of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Topology:
     """The devices of a selection in line, from 0. `picked` maps places in line to places in
@@ -49,6 +53,10 @@ class Topology:
     root: Unit
     devices: int
     picked: tuple[tuple[int, int, int], ...]
+    met: dict[tuple[int, ...], Reach] = field(default_factory=dict, repr=False, compare=False)
+    """Groups whose reach is known: layouts on the same devices have many in common."""
+    alike: dict[Reach, Reach] = field(default_factory=dict, repr=False, compare=False)
+    """Each reach once: equal ones are the same object."""
 
     def path(self, place: int) -> tuple[Step, ...]:
         """From the root down to the device at a place in line."""
@@ -137,6 +145,16 @@ class Topology:
 
     def reach(self, places: Sequence[int]) -> Reach:
         """The smallest unit that holds all of these devices, and what joins them there."""
+        key = tuple(places)
+        found = self.met.get(key)
+        if found is None:
+            found = self._reach(key)
+            found = self.alike.setdefault(found, found)
+            if len(self.met) < MET and len(key) <= MET:
+                self.met[key] = found
+        return found
+
+    def _reach(self, places: tuple[int, ...]) -> Reach:
         trails = [self.trail(place) for place in places]
         depth = reach_depth(self.root, trails)
         unit = self.root if depth == 0 else trails[0][depth - 1].unit

@@ -19,6 +19,7 @@ from kvdsl.project.files import Imported, Loaded, parsed, unreadable
 from kvdsl.project.messages import BadImport, ImportCycle, UnnamedImport
 from kvdsl.project.reading import Refusal, read_standard_input
 from kvdsl.project.shelves import DISK, Shelf
+from kvdsl.recall import Recall
 from kvdsl.source import Span
 from kvdsl.syntax.nodes import Import
 
@@ -133,11 +134,19 @@ class _Loading:
         if isinstance(text, Refusal):
             return None, (_bad(node.path.span, written, text),)
         name = PurePosixPath(os.path.normpath(shown / written))
-        fresh = parsed(name.as_posix(), text)
+        fresh = _read(name.as_posix(), text)
         file = self.followed(fresh, path.parent, name.parent, (*chain, path))
         self._done[path] = file
         self.order.append(file)
         return file, ()
+
+
+def _read(name: str, text: str) -> Loaded:
+    """The tree of an imported text: many files of a repository import the same."""
+    return _TREES.get((), (name, text), lambda: parsed(name, text))
+
+
+_TREES: Recall[Loaded] = Recall(64)
 
 
 def _refused(written: str) -> Refusal | None:
