@@ -248,11 +248,16 @@ def head(row: Row) -> str:
         f"  {_recipe(row, name)}\n"
         f"  kv = formats.{_kv(row, here)}\n"
         f"  {engine(row)}\n"
+        f"  {LIMITS}\n"
         f"{_placed(row, here, sparse=_sparse(name))}"
     )
 
 
 BEGIN = "deployment row {"
+
+LIMITS = "limits { step = 8192 tok }"
+"""No row says its limit, and launches of a benchmark seldom leave it at an engine's default: each
+is taken with the step that the constants were fitted with, the `chunk` of the catalog's `pace`."""
 
 
 def _pools(row: Row) -> list[tuple[str, Width, int]]:

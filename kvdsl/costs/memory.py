@@ -156,8 +156,8 @@ def _utilization(subject: Subject, memory: Term) -> Term:
             return leaf(block, "utilization", "utilization", block.utilization, units.NONE)
     if engine is not None and engine.held_back is not None:
         back = total("held back", _held_back(subject, engine, engine.held_back))
-        least_kept = leaf(engine.held_back, "least", "at the least", engine.held_back.least,
-                          units.BYTES)  # fmt: skip
+        floor = engine.held_back.least if memory.value > engine.held_back.least_from else 0
+        least_kept = leaf(engine.held_back, "least", "at the least", floor, units.BYTES)
         return share_beside.derive(
             "utilization",
             memory=memory,

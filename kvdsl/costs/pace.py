@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
-from kvdsl.costs.origins import fixed
+from kvdsl.costs.origins import fixed, leaf
 from kvdsl.formulas import Term
 from kvdsl.placement.subject import Subject
 from kvdsl.spec.declaration import Block
@@ -110,11 +110,9 @@ def _constant(block: Block, name: str, dimension: Dimension) -> Term:
 
 
 def _chunk(subject: Subject, pace: Pace) -> Term:
-    limits = subject.pool.limits or (subject.engine.limits if subject.engine else None)
-    if limits is not None and limits.step is not None:
-        origin = limits.origin("step")
-        return Term("tokens in one step", limits.step, TOKENS, basis="spec",
-                    span=origin.span if origin else None)  # fmt: skip
+    limits = subject.limits
+    if limits.step is not None:
+        return leaf(limits, "step", "tokens in one step", limits.step, TOKENS)
     return replace(_constant(pace, "chunk", TOKENS), label="tokens in one step")
 
 

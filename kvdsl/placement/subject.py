@@ -14,7 +14,7 @@ from kvdsl.placement.degrees import Degrees
 from kvdsl.placement.topology import Topology
 from kvdsl.source import Span
 from kvdsl.spec.deployment import Budget, Deployment, Pool
-from kvdsl.spec.engine import Engine, Limits
+from kvdsl.spec.engine import Engine, Limits, Size
 from kvdsl.spec.formats import Format, Recipe
 from kvdsl.spec.model import Model
 from kvdsl.spec.workload import Workload
@@ -46,12 +46,30 @@ class Subject:
 
     @property
     def limits(self) -> Limits:
-        """Of a step, a rank and a request: the deployment's, else the engine's."""
-        own, others = self.pool.limits, self.engine.limits if self.engine else None
-        if own is None or others is None:
-            return own or others or Limits()
-        said = {name: getattr(own, name) for name in own.model_fields_set}
-        return others.model_copy(update={"origins": {**others.origins, **own.origins}, **said})
+        """Of a step, a rank and a request: the deployment's, else the engine's, else those that the
+        engine has for devices of this size."""
+        engine = self.engine
+        found = Limits.model_construct()
+        for said in (self._size, engine.limits if engine else None, self.pool.limits):
+            if said is not None:
+                written = said.model_fields_set & Limits.model_fields.keys()
+                own = {name: getattr(said, name) for name in sorted(written)}
+                origins = {**found.origins, **said.origins}
+                found = found.model_copy(update={**own, "origins": origins})
+        return found
+
+    @property
+    def _size(self) -> Size | None:
+        """By the smallest device, as engines that look at all of them take the least."""
+        engine = self.engine
+        if engine is None or not engine.sizes:
+            return None
+        reported = engine.capacity == "reported"
+        memory, generation = min(
+            ((d.reported if reported and d.reported else d.memory), d.generation or "")
+            for d in self.topology.kinds
+        )
+        return engine.size_on(memory, generation, self.degrees.size)
 
     @property
     def longest(self) -> int | None:

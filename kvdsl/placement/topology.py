@@ -143,6 +143,22 @@ class Topology:
             raise IndexError(place)
         return device
 
+    @property
+    def kinds(self) -> tuple[Device, ...]:
+        """The kinds of device in units that hold one of the selection, in line."""
+        found: dict[int, Device] = {}
+        units = [(self.root, 0)]
+        while units:
+            unit, start = units.pop()
+            if unit.device is not None:
+                found[id(unit.device)] = unit.device
+            for count, child in unit.children:
+                end = start + count * child.devices
+                if any(b < end and start < b + length for _, b, length in self.picked):
+                    units.append((child, start))
+                start = end
+        return tuple(found.values())
+
     def reach(self, places: Sequence[int]) -> Reach:
         """The smallest unit that holds all of these devices, and what joins them there."""
         key = tuple(places)

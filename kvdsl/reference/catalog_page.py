@@ -5,7 +5,7 @@ Comes in: the catalog, through the resolver. Goes out: markdown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 
 from kvdsl.costs.weights import stored
@@ -100,8 +100,9 @@ def _own_blocks(entry: Declaration) -> Iterator[Block]:
     """The entry and the blocks written in it; what it refers to has sources of its own."""
     yield entry
     for value in vars(entry).values():
-        if isinstance(value, Block) and not isinstance(value, Declaration):
-            yield value
+        for inner in value.values() if isinstance(value, Mapping) else (value,):
+            if isinstance(inner, Block) and not isinstance(inner, Declaration):
+                yield inner
 
 
 def _figure(value: int | Fraction | None, dimension: Dimension) -> str:

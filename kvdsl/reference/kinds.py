@@ -18,7 +18,7 @@ from kvdsl.spec.deployment import (
     TierUse,
     Transfer,
 )
-from kvdsl.spec.engine import Blocks, Engine, HeldBack, HybridCache, Limits, Overhead
+from kvdsl.spec.engine import Blocks, Engine, HeldBack, HybridCache, Limits, Overhead, Size
 from kvdsl.spec.engine_pace import Band as PaceBand
 from kvdsl.spec.engine_pace import First, Launches, Older, Pace, Reached
 from kvdsl.spec.formats import Format, Recipe
@@ -144,6 +144,7 @@ KINDS: Mapping[str, tuple[str, tuple[Section, ...]]] = MappingProxyType(
                 Section("", Engine),
                 _section("`overhead`", Overhead),
                 _section("`limits`", Limits),
+                _section("`size`", Size),
                 _section("`pace`", Pace),
                 _section("`pace launches`", Launches),
                 _section("`pace reached`", Reached),
@@ -204,6 +205,7 @@ SPECIAL: Mapping[tuple[str, str], tuple[str, str]] = MappingProxyType(
         ("Recipe", "lines"): ("`default`, `NAME`, `layers[a..b]`", "format"),
         ("Workload", "classes"): ("`class NAME`", "block"),
         ("Library", "algorithms"): ("`algorithm NAME`", "block"),
+        ("Engine", "sizes"): ("`size NAME`", "block"),
         ("Deployment", "pools"): ("`pool NAME`", "block"),
         ("Deployment", "tiers"): ("`tiers`", "blocks by name"),
         ("Deployment", "requirements"): ("`require`, `expect`", "a condition"),

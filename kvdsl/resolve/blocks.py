@@ -37,6 +37,7 @@ PLURAL_KEYS: Mapping[str, str] = {
     "classes": "class",
     "towers": "tower",
     "algorithms": "algorithm",
+    "sizes": "size",
     "sweeps": "sweep",
     "parts": PART,
     "attention": PART,

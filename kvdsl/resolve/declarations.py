@@ -26,7 +26,7 @@ from kvdsl.resolve.context import DECLARATION, EXTENDS, LET, Context
 from kvdsl.resolve.deployments import build_deployment, build_fleet, build_policy
 from kvdsl.resolve.expressions import evaluate
 from kvdsl.resolve.hardware import fabric_whole, shapes_whole
-from kvdsl.resolve.libraries import build_library
+from kvdsl.resolve.libraries import build_engine, build_library
 from kvdsl.resolve.models import build_model
 from kvdsl.resolve.names import Bound, Declared, FileNames, Scope, names_of
 from kvdsl.resolve.naming_messages import (
@@ -102,6 +102,7 @@ BUILDERS: Mapping[str, Builder] = MappingProxyType(
         **{kind: _plain(kind) for kind in KINDS},
         "model": build_model,
         "library": build_library,
+        "engine": build_engine,
         "format": build_format,
         "recipe": build_recipe,
         "workload": build_workload,

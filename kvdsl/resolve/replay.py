@@ -20,7 +20,7 @@ Figures = Mapping[str, str | None]
 """By path in the entry; None where it had no such attribute."""
 
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
-_NAMED = {"parts": "part", "towers": "tower", "algorithms": "algorithm"}
+_NAMED = {"parts": "part", "towers": "tower", "algorithms": "algorithm", "sizes": "size"}
 """How a raw block calls what has a name of its own: `parts.a.kv_heads` is in `part a`."""
 
 _WHOLE = frozenset({"stack", "mtp", "lines"})

@@ -22,6 +22,7 @@ from kvdsl.spec.slots import (
     Referred,
     Requests,
     Share,
+    Special,
     String,
     Word,
     Yes,
@@ -45,6 +46,26 @@ class Limits(Block):
     step: PositiveTokens | None = Field(default=None, description="tokens in one step")
     sequences: Requests | None = Field(default=None, description="requests a rank")
     context: PositiveTokens | None = Field(default=None, description="longest request")
+
+
+class Size(Limits):
+    """Limits on devices of some size. Of the sizes whose bounds the smallest device of a deployment
+    meets, that of the most memory holds, and of those that of the most `tp`."""
+
+    name: str = ""
+    memory: Bytes = Field(default=0, description="of a device, at the least")
+    tp: Positive = Field(default=1, description="devices of a stage, at the least")
+    not_on: Annotated[tuple[str, ...], Listed(Word())] = Field(
+        default=(), description="generations of devices that it is not for"
+    )
+
+    @property
+    def bounds(self) -> tuple[Exact, int]:
+        return self.memory, self.tp
+
+    def holds(self, memory: Exact, generation: str | None, tp: int) -> bool:
+        """On a device of so many bytes, in a stage of `tp` devices."""
+        return memory >= self.memory and tp >= self.tp and generation not in self.not_on
 
 
 class Blocks(Block):
@@ -91,6 +112,9 @@ class HeldBack(Block):
     dp_sequence: Bytes = Field(default=0, description="under dp, for each request and dp rank")
     latent: Bytes = Field(default=0, description="where a latent is cached")
     least: Bytes = Field(default=0, description="in all")
+    least_from: Bytes = Field(
+        default=0, description="`least` holds on devices of more memory than this"
+    )
 
 
 class Engine(Declaration):
@@ -218,6 +242,9 @@ class Engine(Declaration):
     limits: Annotated[Limits | None, Nested()] = Field(
         default=None, description="if a deployment says nothing"
     )
+    sizes: Annotated[dict[str, Size], Special()] = Field(
+        default_factory=dict, description="limits by device, where `limits` says nothing"
+    )
     absorbed_copies: Yes = Field(
         default=False, description="MLA keeps its absorbed matrices beside the weights"
     )
@@ -241,3 +268,8 @@ class Engine(Declaration):
     pace: Annotated[Pace | None, Nested()] = Field(
         default=None, description="fitted constants of time; without them `time = fitted` is ideal"
     )
+
+    def size_on(self, memory: Exact, generation: str | None, tp: int) -> Size | None:
+        """The size that holds on such a device, in a stage of `tp` devices."""
+        held = [s for s in self.sizes.values() if s.holds(memory, generation, tp)]
+        return max(held, key=lambda size: size.bounds, default=None)
