@@ -21,12 +21,14 @@ from kvdsl.pipeline import checked, compiled
 from kvdsl.placement.graph import graph
 from kvdsl.placement.graph_forms import FORMS
 from kvdsl.plan import Plan
+from kvdsl.plan.fleets import FleetPlan
 from kvdsl.planning.deploy import outcome
 from kvdsl.project.catalog import Catalog
 from kvdsl.project.loader import Project, load_text
 from kvdsl.render import machine
 from kvdsl.render.derivation import derivation_text
 from kvdsl.render.diagnostics import concise, drawn_report
+from kvdsl.render.fleets import fleet_tables, fleet_text
 from kvdsl.render.html import report_html
 from kvdsl.render.machine_plan import plans_form
 from kvdsl.render.paint import PLAIN, Paint
@@ -147,12 +149,13 @@ def loaded(text: str, *, fresh: bool = True) -> Project:
 def _plan(project: Project, way: Way, steps: Steps) -> None:
     compilation = compiled(project)
     draw_findings(compilation.report)
+    draw_fleets(compilation.fleets)
     if all(plan.unplanned for plan in compilation.plans):
         return
     draw_plans(compilation.plans)
     way.steps.append("planned")
     if steps.rendered:
-        report_html(compilation.plans, "0")
+        report_html(compilation.plans, "0", compilation.fleets)
         draw_derivations(compilation.plans)
         draw_graphs(project)
         way.steps.append("rendered")
@@ -163,6 +166,16 @@ def draw_findings(report: Report) -> None:
     for each in report.diagnostics:
         concise(each, PLAIN)
     strict(machine.text(machine.findings(report)))
+
+
+def draw_fleets(fleets: tuple[FleetPlan, ...]) -> None:
+    strict(machine.text(plans_form((), fleets)))
+    for fleet in fleets:
+        fleet_text(fleet, 80, PLAIN)
+        made = fleet_tables(fleet)
+        as_csv((), [(fleet.name, table) for table in made])
+        for table in made:
+            as_markdown(table)
 
 
 def draw_plans(plans: tuple[Plan, ...]) -> None:
