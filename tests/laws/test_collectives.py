@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kvdsl.costs.algorithms import Message
 from kvdsl.costs.libraries import price, refusal
 from kvdsl.costs.routes import Route, route
-from kvdsl.formulas import Term
+from kvdsl.formulas import Deferred, Term
 from kvdsl.pipeline import quoter
 from kvdsl.placement.topology import topology
 from kvdsl.planning.quotes import Question, Refused
@@ -73,6 +73,22 @@ def test_a_longer_message_never_takes_less_time_and_the_band_holds_the_time(
         assert long is not None
         assert 0 < short.low <= short.time.value <= short.high
         assert short.time.value <= long.time.value
+
+
+@settings(max_examples=100, deadline=None)
+@given(on=hardware, held=library, count=ranks, kind=kinds, size=sizes, copies=st.integers(1, 16),
+       tokens=st.integers(1, 8192), width=st.sampled_from((128, 2880, 7168)))  # fmt: skip
+def test_a_time_is_known_to_be_what_its_chain_derives(
+    on: object, held: Library, count: int, kind: str, size: int, copies: int, tokens: int,
+    width: int,
+) -> None:  # fmt: skip
+    way = ways(on, count)
+    asked = replace(message(kind, size, copies), tokens=Term("tokens", tokens), width=width)
+    if way is None or (found := price((held,), way, asked)) is None:
+        return
+    for time in (found.time, *(each.time for each in found.chosen)):
+        assert isinstance(time, Deferred)
+        assert time._derived().value == time.value
 
 
 @settings(max_examples=100, deadline=None)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kvdsl.formulas import Term
+from kvdsl.formulas import Deferred, Term
 from kvdsl.pipeline import ask, compile_path
 
 EXAMPLES = sorted(Path("specs/examples").glob("*.kvspec"))
@@ -48,6 +48,28 @@ def test_a_value_that_is_computed_names_its_formula_with_text_and_source(path: P
                 assert term.formula.text
                 assert term.formula.source
         assert len(seen) > len(plan.values)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_a_chain_that_is_derived_when_asked_ends_in_the_value_that_was_known_before(
+    path: Path,
+) -> None:
+    found = 0
+    for plan in compile_path(str(path)).plans:
+        waiting = list(plan.values.values())
+        seen: set[int] = set()
+        while waiting:
+            term = waiting.pop()
+            if id(term) in seen:
+                continue
+            seen.add(id(term))
+            waiting.extend(term.inputs)
+            if isinstance(term, Deferred):
+                later = term._derived()
+                assert (later.value, later.dimension) == (term.value, term.dimension), term.label
+                assert (later.basis, later.span, later.source) == ("derived", None, None)
+                found += 1
+    assert found
 
 
 @pytest.mark.parametrize("model", ["models.llama_3_1_405b", "models.deepseek_v3"])
