@@ -6,6 +6,10 @@ import pytest
 
 from kvdsl.pipeline import compile_text, quoter
 from kvdsl.planning.quotes import Question
+from kvdsl.project.catalog import Catalog
+from kvdsl.project.loader import load_text
+from kvdsl.resolve.resolver import Resolver
+from kvdsl.spec.backends import way_of
 
 SPEC = """kvspec 1
 library mine {{
@@ -72,3 +76,42 @@ def test_a_plan_says_which_row_its_collectives_borrow() -> None:
     rows = [row for row in plan.collectives if row.kind == "all-reduce"]
     assert rows
     assert {(row.basis, row.lent) for row in rows} == {("borrowed", "blackwell")}
+
+
+DEEPEP = """kvspec 1
+cluster two { nodes = 2 x nodes.hgx_h200; fabric = links.infiniband_ndr }
+deployment served {
+  model    = models.deepseek_v3; weights = recipes.deepseek_v3_fp8; kv = formats.bf16
+  engine extends engines.sglang_0_5_23 { all_to_all = WORD }
+  on       = two
+  layout   { attention { dp = 16 }; experts { ep = 16 } }
+  workload { prompt = 4 ktok; output = 1 ktok; concurrency = 256 req }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("word", "decode", "prefill"),
+    [
+        ("deepep", "low latency", "normal"),  # `--deepep-mode auto`
+        ("deepep_low_latency", "low latency", "low latency"),
+        ("deepep_normal", "normal", "normal"),
+    ],
+)
+def test_a_backend_may_mean_other_kernels_in_prefill(word: str, decode: str, prefill: str) -> None:
+    plan = compile_text(DEEPEP.replace("WORD", word)).plan("served")
+    found = {row.phase: row.algorithm for row in plan.collectives if "dispatch" in row.algorithm}
+    assert found == {"decode": f"{decode} dispatch", "prefill": f"{prefill} dispatch"}
+
+
+def test_a_backend_goes_where_the_algorithms_that_name_it_send() -> None:
+    both = "libraries = [libraries.deepep, libraries.tensorrt_llm_one_sided]"
+    text = DEEPEP.replace("WORD", f"deepep; {both}")
+    deployment, _ = Resolver(load_text(text, catalog=Catalog())).deployment("served")
+    assert deployment is not None
+    engine = deployment.pools[""].engine
+    assert engine is not None
+    for library in engine.libraries:
+        for algorithm in library.algorithms.values():
+            words = algorithm.words("decode")
+            assert {way_of(word) for word in words} <= {algorithm.way}, algorithm.name

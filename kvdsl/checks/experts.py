@@ -302,7 +302,8 @@ def unpriced_backend(study: Study) -> Iterator[Fact]:
     taken = Quantity(sum(float(cost.all.value) for cost in costs), TIME)
     what = "a decode step" if found.decode is not None else "the prefill of a prompt"
     libraries = (*engine.libraries, *study.subject.pool.libraries)
-    known = {word for lib in libraries for a in lib.algorithms.values() for word in a.backend}
+    known = {word for lib in libraries for a in lib.algorithms.values()
+             for word in (*a.backend, *a.prefill_of, *a.decode_of)}  # fmt: skip
     origin = engine.origin("all_to_all")
     yield Fact(
         origin.span if origin is not None else study.subject.place("engine"),

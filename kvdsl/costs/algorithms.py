@@ -40,6 +40,7 @@ class Message:
     tokens: Term | None = None
     width: int = 0
     sms: int = 0
+    phase: str = "decode"
 
     def under(self, algorithm: Algorithm, library: Library) -> Message:
         """The same with tokens in the algorithm's own format, where it has one."""

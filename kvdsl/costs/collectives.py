@@ -125,7 +125,7 @@ def costs(
     the head. `pairs` of query and key are scored on a rank, `found` tokens lie in its cache."""
     made = []
     paces = placement.paces()
-    phase = "prefill" if what.startswith("prefill") else "decode"
+    phase = phase_of(what)
     for exchange in placement.exchanges:
         group = paces.get((exchange.axis, exchange.stage))
         if group is None or group.size == 1 or exchange.phase not in ("", phase):
@@ -141,6 +141,11 @@ def costs(
             cost = replace(cost, apart=_apart(placement, exchange, group, own, what))
         made.append(cost)
     return tuple(made)
+
+
+def phase_of(what: str) -> str:
+    """The phase of a pass, by what it is called."""
+    return "prefill" if what.startswith("prefill") else "decode"
 
 
 def _any(found: Term) -> bool:
@@ -173,7 +178,7 @@ def _cost(
     found, own = (
         (None, True)
         if placement.subject.ideal
-        else _priced(placement, exchange, group, tokens, size)
+        else _priced(placement, exchange, group, tokens, size, phase_of(what))
     )
     if found is None:
         once = _ideal(placement, exchange, group, size, label)
@@ -202,7 +207,7 @@ def _ideal(placement: Placement, exchange: Exchange, group: Group, size: Term, l
 
 
 def _priced(
-    placement: Placement, exchange: Exchange, group: Group, tokens: Term, size: Term
+    placement: Placement, exchange: Exchange, group: Group, tokens: Term, size: Term, phase: str
 ) -> tuple[Price | None, bool]:
     """What the engine's libraries make of it, or those of the devices' maker; and whether any has
     the backend that the engine names."""
@@ -227,6 +232,7 @@ def _priced(
             engine.all_to_all if engine else None,
             many,
             int(exchange.width),
+            phase=phase,
         )
     found = price(libraries, way, message)
     if found is None and exchange.role:

@@ -52,7 +52,7 @@ def _grounds(algorithm: Algorithm, route: Route, message: Message) -> Iterator[t
     ranks, generation = algorithm.ranks, route.device.generation
     blind = route.hop is None and algorithm.unknown_step is None and algorithm.network_step is None
     backend = message.backend
-    other = backend is not None and backend not in algorithm.backend
+    other = backend is not None and backend not in algorithm.words(message.phase)
     yield other, f"is not the backend {backend}"
     yield ranks is not None and route.ranks not in ranks, f"does not take {route.ranks} ranks"
     yield route.ranks < algorithm.least_ranks, f"takes {algorithm.least_ranks} ranks or more"

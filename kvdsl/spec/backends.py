@@ -21,11 +21,15 @@ WAYS: Mapping[str, Way] = MappingProxyType(
         # SGLang 0.5.23 without an all-to-all backend gathers the tokens of all DP ranks.
         "none": "gather",
         # DeepEP README: low-latency kernels send a copy for each expert, normal ones for each rank.
-        # SGLang's `deepep` takes the first for decode.
+        # SGLang's `deepep`, whose `--deepep-mode` is `auto`, takes the first in decode and the
+        # second in prefill.
         "deepep": "per_expert",
         "deepep_low_latency": "per_expert",
         "deepep_normal": "per_rank",
         "deepep_high_throughput": "per_rank",
+        # TensorRT-LLM's kernels in an NVLink rack write a token once to each rank that it visits.
+        "one_sided": "per_rank",
+        "flashinfer_nvlink_one_sided": "per_rank",
         # The other words of vLLM 0.33, config/parallel.py, of SGLang 0.5.23, server_args.py, and of
         # TensorRT-LLM: no source here says what they send, so a copy to each expert.
         **dict.fromkeys(
@@ -36,7 +40,6 @@ WAYS: Mapping[str, Way] = MappingProxyType(
                 "flashinfer",
                 "flashinfer_all2allv",
                 "flashinfer_megamoe",
-                "flashinfer_nvlink_one_sided",
                 "flashinfer_nvlink_two_sided",
                 "megamoe",
                 "mooncake",
@@ -46,7 +49,6 @@ WAYS: Mapping[str, Way] = MappingProxyType(
                 "mori_low_latency",
                 "nixl",
                 "nixl_ep",
-                "one_sided",
                 "passthrough",
             ),
             "per_expert",

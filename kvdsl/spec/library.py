@@ -109,6 +109,12 @@ class Algorithm(Block):
     backend: Annotated[tuple[str, ...], Listed(Word(BACKENDS), single=True)] = Field(
         default=(), description="words of an engine's `all_to_all` that mean it"
     )
+    prefill_of: Annotated[tuple[str, ...], Listed(Word(BACKENDS), single=True)] = Field(
+        default=(), description="words that mean it in prefill alone"
+    )
+    decode_of: Annotated[tuple[str, ...], Listed(Word(BACKENDS), single=True)] = Field(
+        default=(), description="words that mean it in decode alone"
+    )
     over: Annotated[tuple[Ground, ...], Listed(Word(GROUNDS))] = Field(
         default=("switch",), description="shapes that its ranks may be joined by"
     )
@@ -164,6 +170,10 @@ class Algorithm(Block):
     loose: Annotated[Band | None, Nested()] = Field(
         default=None, description="where they are borrowed"
     )
+
+    def words(self, phase: str) -> tuple[str, ...]:
+        """Of an engine's `all_to_all`: those that mean it in a phase."""
+        return (*self.backend, *(self.prefill_of if phase == "prefill" else self.decode_of))
 
 
 class Library(Declaration):
