@@ -371,12 +371,12 @@ def _records_a_token(part: CachePart, length: int) -> Fraction:
 
 
 def held_tokens(subject: Subject) -> int:
-    """Tokens that a request holds at its end, the mean over classes of requests."""
+    """Tokens that a request in flight holds at its end, the mean over classes of requests."""
     workload = subject.workload
     if not workload.classes:
         return workload.held
     mean = Fraction(0)
-    for kind in workload.classes.values():
+    for share, kind in workload.in_flight():
         length = kind.context or (kind.prompt or 0) + (kind.output or 0)
-        mean += Fraction(kind.share) * length
+        mean += share * length
     return -(-mean.numerator // mean.denominator)

@@ -165,11 +165,11 @@ def _context(subject: Subject) -> Term:
     workload = subject.workload
     if workload.classes:
         mean = Fraction(0)
-        for kind in workload.classes.values():
+        for share, kind in workload.in_flight():
             length = kind.context or (kind.prompt or 0) + Fraction(kind.output or 0, 2)
-            mean += Fraction(kind.share) * length
+            mean += share * length
         return Term("tokens read of each request", tidy(mean), units.TOKENS,
-                    note="the mean over classes")  # fmt: skip
+                    note="the mean over classes of those in flight")  # fmt: skip
     if workload.context is not None:
         return leaf(workload, "context", "tokens read of each request", workload.context,
                     units.TOKENS)  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from fractions import Fraction
 from typing import Annotated
 
 from pydantic import Field
@@ -58,6 +60,18 @@ class Workload(Declaration):
         if self.classes:
             return any(c.context is not None or c.output for c in self.classes.values())
         return self.context is not None or bool(self.output)
+
+    def in_flight(self) -> Iterator[tuple[Fraction, RequestClass]]:
+        """Classes with their share of the requests in flight: each stays as long as its output
+        takes, so that of arrivals in equal shares long outputs are most of those present. Without
+        outputs, or with contexts, the share is as it is said."""
+        classes = tuple(self.classes.values())
+        stay = [1 if kind.context is not None else kind.output or 0 for kind in classes]
+        if any(kind.context is not None for kind in classes) or not any(stay):
+            stay = [1] * len(classes)
+        weights = [Fraction(kind.share) * time for kind, time in zip(classes, stay, strict=True)]
+        for weight, kind in zip(weights, classes, strict=True):
+            yield weight / sum(weights), kind
 
     @property
     def prompt_tokens(self) -> int:
