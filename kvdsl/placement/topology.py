@@ -145,19 +145,9 @@ class Topology:
 
     @property
     def kinds(self) -> tuple[Device, ...]:
-        """The kinds of device in units that hold one of the selection, in line."""
-        found: dict[int, Device] = {}
-        units = [(self.root, 0)]
-        while units:
-            unit, start = units.pop()
-            if unit.device is not None:
-                found[id(unit.device)] = unit.device
-            for count, child in unit.children:
-                end = start + count * child.devices
-                if any(b < end and start < b + length for _, b, length in self.picked):
-                    units.append((child, start))
-                start = end
-        return tuple(found.values())
+        """The kinds of device that the selection has."""
+        runs = [(begin, begin + length) for _, begin, length in self.picked]
+        return tuple({id(device): device for device in _kinds(self.root, runs)}.values())
 
     def reach(self, places: Sequence[int]) -> Reach:
         """The smallest unit that holds all of these devices, and what joins them there."""
@@ -369,3 +359,21 @@ def _start_of(unit: Unit, kind: str, number: int) -> int:
         number -= count * inside
         offset += count * child.devices
     return offset
+
+
+def _kinds(unit: Unit, runs: Sequence[tuple[int, int]]) -> Iterator[Device]:
+    """Kinds of device in runs of a unit's devices; of equal children one stands for all."""
+    if unit.device is not None:
+        yield unit.device
+    start = 0
+    for count, child in unit.children:
+        size, end = child.devices, start + count * child.devices
+        inner = []
+        for first, last in runs:
+            low, high = max(first, start) - start, min(last, end) - start
+            whole = high - low >= size or low // size != (high - 1) // size
+            if low < high:
+                inner.append((0, size) if whole else (low % size, (high - 1) % size + 1))
+        if inner:
+            yield from _kinds(child, inner)
+        start = end

@@ -16,6 +16,9 @@ CATALOG = Catalog()
 
 SPEC = """kvspec 1
 node box {{ devices = 8 x devices.{device}; scale_up {{ link = links.pcie_5_x16 }} }}
+cluster mixed {{
+  nodes = [2 x nodes.hgx_h100, 1 x nodes.l40s_x8]; fabric = links.infiniband_ndr
+}}
 deployment run {{
   model = models.llama_3_1_8b; weights = formats.bf16; kv = formats.bf16
   on = {on}; layout {{ tp = {tp} }}; workload {{ context = 1 ktok; concurrency = 1 req }}
@@ -93,3 +96,16 @@ def test_the_limit_says_where_it_was_read() -> None:
     origin = placed("h100_sxm", "engine = engines.vllm_0_31").limits.origin("step")
     assert origin is not None
     assert "devices of 70 GiB and more" in (origin.source or "")
+
+
+@pytest.mark.parametrize(
+    ("on", "found"),
+    [
+        ("mixed", (2048, 256)),
+        ("mixed.nodes[0..1]", (8192, 1024)),
+        ("mixed.nodes[1]", (8192, 1024)),
+        ("mixed.nodes[2]", (2048, 256)),
+    ],
+)
+def test_the_smallest_device_of_those_selected_counts(on: str, found: tuple[int, int]) -> None:
+    assert limits("h100_sxm", "engine = engines.vllm_0_31", on=on) == found
