@@ -10,6 +10,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +23,7 @@ from kvdsl.cli.completion import VARIABLE, completed
 from kvdsl.cli.console import Console
 from kvdsl.cli.exits import CommandError, Exit
 from kvdsl.cli.options import color_option
+from kvdsl.cli.streams import Unwritable
 from kvdsl.render.characters import safe, wrapped
 from kvdsl.spelling import nearest
 
@@ -110,12 +112,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked := os.environ.get(VARIABLE):
         return completed(kvdsl, asked)
     try:
-        code = _run(given, console)
-        console.data.flush()
-        console.talk.flush()
+        # click writes help and the version to the process's streams, not to the console.
+        with redirect_stdout(console.data), redirect_stderr(console.talk):
+            code = _run(given, console)
+            console.data.flush()
+            console.talk.flush()
     except BrokenPipeError:
-        _silence()
+        console.silence()
         return Exit.BROKEN_PIPE
+    except Unwritable as why:
+        with suppress(OSError, Unwritable):
+            console.talk.write(f"error: cannot write the output: {why}\n")
+            console.talk.flush()
+        console.silence()
+        return Exit.USAGE
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     return code
@@ -141,7 +151,7 @@ def _run(arguments: list[str], console: Console) -> int:
         words = error.format_message() if isinstance(error, click.ClickException) else str(error)
         _say_error(console, words)
         return Exit.USAGE
-    except BrokenPipeError:
+    except (BrokenPipeError, Unwritable):
         raise
     except Exception as fault:  # noqa: BLE001 - the one place where any fault becomes a message
         console.say(_fault(fault, arguments, console))
@@ -173,11 +183,3 @@ def _fault(fault: Exception, arguments: list[str], console: Console) -> str:
         f"  command: {safe(command)}\n"
         "Please report it with these lines and the spec; KVDSL_DEBUG=1 shows the whole trace."
     )
-
-
-def _silence() -> None:
-    """Python flushes stdout once more as it ends, and would complain about the closed pipe."""
-    try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (OSError, ValueError):
-        return

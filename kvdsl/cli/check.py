@@ -12,7 +12,7 @@ from kvdsl import __version__
 from kvdsl.cli.console import Console
 from kvdsl.cli.crew import checked
 from kvdsl.cli.exits import CommandError, Exit, exit_of, worst
-from kvdsl.cli.files import deliver, spec_paths
+from kvdsl.cli.files import deliver, spare, spec_paths
 from kvdsl.cli.options import Output, color_option, file_names, output_option, outputs_or
 from kvdsl.cli.replay import TALKS_OF_FILES, keep
 from kvdsl.diagnostics import Diagnostic, Report, Severity
@@ -85,6 +85,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
         raise click.UsageError("Missing argument 'FILE...'.")
     asked = outputs_or(outputs, "full")
     paths = spec_paths(files or (".",), excluded)
+    spare((*paths, *policies), (output.path for output in asked))
     every = paths
     if against is not None:
         paths = _changed(paths, against)

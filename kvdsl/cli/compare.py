@@ -8,7 +8,7 @@ import click
 
 from kvdsl.cli.console import Console
 from kvdsl.cli.exits import CommandError, exit_of
-from kvdsl.cli.files import deliver, shown_file, spec_paths
+from kvdsl.cli.files import deliver, shown_file, spare, spec_paths
 from kvdsl.cli.options import Output, color_option, file_names, output_option, outputs_or
 from kvdsl.cli.plan import say_errors
 from kvdsl.cli.progress import shown
@@ -50,6 +50,7 @@ def command(
     plans: list[tuple[str, Plan]] = []
     report = Report()
     paths = spec_paths(files)
+    spare(paths, (output.path for output in asked))
     for path in shown(console, ((p, p) for p in paths)):
         project = load(path, catalog)
         report += sketched_report(project)

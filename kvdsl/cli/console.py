@@ -10,8 +10,9 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from io import TextIOWrapper
-from typing import Literal, TextIO
+from typing import Literal, TextIO, cast
 
+from kvdsl.cli.streams import Stream
 from kvdsl.render.paint import Paint
 
 Colour = Literal["auto", "always", "never"]
@@ -45,8 +46,10 @@ class Console:
                 stream.reconfigure(errors="backslashreplace")
         no_colour = bool(environment.get("NO_COLOR")) or environment.get("TERM") == "dumb"
         debug = environment.get("KVDSL_DEBUG") == "1"
-        columns = _columns(sys.stdout, environment.get("COLUMNS", ""))
-        return Console(sys.stdout, sys.stderr, columns, "auto", no_colour, debug)
+        data = cast(TextIO, Stream(sys.stdout))
+        talk = cast(TextIO, Stream(sys.stderr, dropped=True))
+        columns = _columns(data, environment.get("COLUMNS", ""))
+        return Console(data, talk, columns, "auto", no_colour, debug)
 
     def coloured(self, colour: Colour) -> Console:
         return replace(self, colour=colour)
@@ -67,6 +70,12 @@ class Console:
         order they were written."""
         self.data.flush()
         self.talk.write(text if text.endswith("\n") else text + "\n")
+
+    def silence(self) -> None:
+        """Neither stream says anything more, not even as Python ends."""
+        for stream in (self.data, self.talk):
+            if isinstance(stream, Stream):
+                stream.silence()
 
     def _shows_colour(self, stream: TextIO) -> bool:
         if self.colour != "auto":

@@ -12,7 +12,7 @@ import click
 
 from kvdsl.cli.console import Console
 from kvdsl.cli.exits import CommandError, Exit
-from kvdsl.cli.files import deliver
+from kvdsl.cli.files import deliver, spare
 from kvdsl.cli.options import Output, color_option, file_names, output_option, outputs_or
 from kvdsl.render.characters import safe
 
@@ -78,6 +78,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
 
     asked = asked_of(thresholds, fails)
     shown = outputs_or(outputs, "text")
+    spare(paths, (output.path for output in shown))
     made = _difference(console, paths, against, excluded, lock, asked)
     for output in shown:
         deliver(console, [output], {output.form: _text(console, made, output, always=always)})

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import click
+
 from kvdsl.cli.console import Console
 from kvdsl.cli.exits import CommandError
 from kvdsl.cli.options import Output
@@ -40,6 +42,29 @@ def spec_paths(given: Iterable[str], excluded: Sequence[str] = ()) -> tuple[str,
         else:
             found.setdefault(os.path.normpath(path), path)
     return tuple(found.values())
+
+
+def spare(inputs: Iterable[str], written: Iterable[str | Path | None]) -> None:
+    """Refuses, before any work, an output onto a file that is read, imports included: whoever asks
+    for one has mistaken a path, and would lose a spec. Raises UsageError."""
+    targets = {_real(path): str(path) for path in written if path is not None}
+    if not targets:
+        return
+    from kvdsl.project.closure import read_with
+
+    named = [path for path in inputs if path != STANDARD_INPUT]
+    specs = [s for p in named for s in (specs_below(DISK, p) if Path(p).is_dir() else [p])]
+    for path in read_with(specs, DISK):
+        target = targets.get(_real(path))
+        if target is not None:
+            raise click.UsageError(f"`{safe(target)}` is read: write the output to another file")
+
+
+def _real(path: str | Path) -> str:
+    try:
+        return os.path.realpath(path)
+    except ValueError:  # a NUL in the path: what reads or writes it refuses it
+        return str(path)
 
 
 def deliver(console: Console, outputs: Iterable[Output], texts: Mapping[str, str]) -> None:

@@ -10,7 +10,7 @@ import click
 
 from kvdsl.cli.console import Console
 from kvdsl.cli.exits import CommandError, exit_of
-from kvdsl.cli.files import deliver, shown_file
+from kvdsl.cli.files import deliver, shown_file, spare
 from kvdsl.cli.options import (
     Output,
     Overrides,
@@ -56,6 +56,7 @@ def command(
     """
     # `--form` is older than `--output`: scripts that have it go on.
     asked = outputs_or((*outputs, *((Output(form),) if form else ())), "dot")
+    spare([file], (output.path for output in asked))
     if expanded and any(output.form == "svg" for output in asked):
         raise click.UsageError("--expanded is for graphs; a picture folds what is alike by itself")
     from kvdsl.project.loader import load

@@ -9,7 +9,7 @@ import click
 
 from kvdsl.cli.console import Console
 from kvdsl.cli.exits import CommandError, exit_of
-from kvdsl.cli.files import deliver, shown_file
+from kvdsl.cli.files import deliver, shown_file, spare
 from kvdsl.cli.options import (
     Output,
     Overrides,
@@ -59,6 +59,7 @@ def command(
     are named.
     """
     asked = outputs_or(outputs, "text")
+    spare([file], (output.path for output in asked))
     compilation = compiled(file, names, overrides.changes())
     plans = [plan for plan in compilation.plans if not names or plan.name in names]
     fleets = [fleet for fleet in compilation.fleets if not names or fleet.name in names]

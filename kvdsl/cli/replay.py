@@ -41,7 +41,7 @@ def replayed(arguments: Sequence[str]) -> int | None:
         sys.stderr.write(kept["stderr"])
         return int(kept["code"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
+        return None  # the application tells what is wrong with a stream
 
 
 def keep(
@@ -73,6 +73,8 @@ def keep(
 
 def _may_be_kept(arguments: Sequence[str]) -> bool:
     if not arguments or arguments[0] != "check" or "--no-cache" in arguments:
+        return False
+    if sys.stdout is None or sys.stderr is None:  # closed: there is none to ask for its width
         return False
     rest = arguments[1:]
     # These ask what no digest of a file tells: a repository, a lock, policies.

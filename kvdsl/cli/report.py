@@ -11,7 +11,7 @@ import click
 from kvdsl import __version__
 from kvdsl.cli.console import Console
 from kvdsl.cli.exits import CommandError, Exit, exit_of, worst
-from kvdsl.cli.files import STANDARD_INPUT, shown_file, spec_paths, write_file
+from kvdsl.cli.files import STANDARD_INPUT, shown_file, spare, spec_paths, write_file
 from kvdsl.cli.options import Output, color_option, file_names, output_option
 from kvdsl.cli.plan import say_errors
 from kvdsl.cli.progress import shown
@@ -43,6 +43,7 @@ def command(
     One of each form a spec, named after it; the paths are printed.
     """
     jobs = _jobs(spec_paths(files), Path(folder), outputs)
+    spare((job.spec for job in jobs), (path for job in jobs for path in (job.html, job.pdf)))
     _make_folder(Path(folder))
     steps = shown(console, ((job.spec, job) for job in jobs))
     return worst([_reported(console, job) for job in steps])

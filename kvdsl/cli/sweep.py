@@ -6,7 +6,7 @@ import click
 
 from kvdsl.cli.console import Console
 from kvdsl.cli.exits import CommandError, exit_of
-from kvdsl.cli.files import deliver, shown_file
+from kvdsl.cli.files import deliver, shown_file, spare
 from kvdsl.cli.options import (
     Output,
     Overrides,
@@ -40,6 +40,7 @@ def command(
     from kvdsl.pipeline import swept
 
     asked = outputs_or(outputs, "text")
+    spare([file], (output.path for output in asked))
     report, tables = swept(file, name, overrides.changes())
     say_errors(console, report)
     if not tables and not report.failed:

@@ -52,10 +52,12 @@ def read(path: Path, most: int = MOST_BYTES) -> str | Refusal:
 
 
 def read_standard_input(most: int = MOST_BYTES) -> str | Refusal:
+    if sys.stdin is None:
+        return Refusal("stdin is closed")
     try:
         return decoded(sys.stdin.buffer.read(most + 1), most)
     except OSError as error:
-        return Refusal(error.strerror or "standard input is closed")
+        return Refusal((error.strerror or "stdin is closed").lower())
 
 
 def decoded(data: bytes, most: int = MOST_BYTES) -> str | Refusal:
