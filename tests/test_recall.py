@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kvdsl.recall import Recall
 
 
@@ -16,7 +18,8 @@ def test_an_answer_is_made_once_for_the_same_objects_and_values() -> None:
 
 def test_an_answer_keeps_its_objects_so_that_no_other_takes_their_place() -> None:
     known: Recall[int] = Recall(1000)
-    found = [known.get(([number],), (), lambda number=number: number) for number in range(1000)]
+    counted = iter(range(1000))
+    found = [known.get(([number],), (), lambda: next(counted)) for number in range(1000)]
     assert found == list(range(1000))
 
 
@@ -29,5 +32,5 @@ def test_none_is_an_answer_and_a_full_memory_begins_anew() -> None:
         asked.append(number)
 
     for number in (0, 0, 1, 2, 2, 0):
-        assert known.get((held[number],), (), lambda number=number: answer(number)) is None
+        assert known.get((held[number],), (), partial(answer, number)) is None
     assert asked == [0, 1, 2, 0]
