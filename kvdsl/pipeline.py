@@ -192,19 +192,12 @@ class Bulk:
     ) -> Served:
         """Times of each load, in the order given: tokens of prompt and output, and requests in
         flight or requests a second. Without pools there are none. ValueError where both or neither
-        of the last two are given."""
-        from numpy import asarray
-
+        of the last two are given, where lengths differ, and where a number is not above 0, not
+        finite or, of tokens and requests, not whole."""
         from kvdsl.planning.bulk import Loads, Served, served
 
-        if (concurrency is None) == (rate is None):
-            raise ValueError("either `concurrency` or `rate` says what the load is")
-        if not self.pools:
-            return Served({}, None)
-        many = asarray(rate if concurrency is None else concurrency, dtype=float)
-        rates = many if concurrency is None else None
-        loads = Loads(asarray(prompt, dtype=float), asarray(output, dtype=float), many, rates)
-        return served(self.pools, loads)
+        loads = Loads.of(prompt, output, concurrency, rate)
+        return served(self.pools, loads) if self.pools else Served({}, None)
 
 
 def bulk_text(text: str, name: str = "<text>") -> tuple[Bulk, ...]:

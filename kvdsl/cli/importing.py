@@ -43,7 +43,7 @@ def hf(console: Console, path: str, name: str | None, source: str | None) -> int
     \b
     kvdsl import hf Qwen3-32B/config.json > qwen3_32b.kvspec
     """
-    from kvdsl.importers.config import Refused
+    from kvdsl.importers.config import Refused, Unparsed
     from kvdsl.resolve.imported import proved
 
     text, title = _read(path)
@@ -51,7 +51,7 @@ def hf(console: Console, path: str, name: str | None, source: str | None) -> int
         found = proved(text, _name(text, path, name), source or f"config.json of {title}")
     except Refused as refused:
         console.say(f"error: {safe(title)}: {safe(str(refused))}")
-        return Exit.FINDINGS
+        return Exit.USAGE if isinstance(refused, Unparsed) else Exit.FINDINGS
     console.write(found.text)
     for line in _told(found, console.columns):
         console.say(line)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from kvdsl.cli.console import Console
-from kvdsl.cli.exits import exit_of
+from kvdsl.cli.exits import CommandError, exit_of
 from kvdsl.cli.files import shown_file
 from kvdsl.cli.options import Overrides, color_option, file_names, override_options
 from kvdsl.cli.plan import no_deployment, say_errors
 from kvdsl.render import machine
-from kvdsl.render.characters import wrapped
+from kvdsl.render.characters import safe, wrapped
 from kvdsl.render.tables import NOTHING, Cell, Table, as_markdown, as_text
 
 if TYPE_CHECKING:
@@ -59,10 +59,13 @@ def command(
     kvdsl levers prod.kvspec chat --relief 4 --format fp8 --keep 50
     """
     from kvdsl.pipeline import levers
-    from kvdsl.planning.lever_studies import Asked
+    from kvdsl.planning.lever_studies import Asked, NoFormat
 
     asked = Asked(names, formats, tuple(_share(text) for text in keeps), relief or 0)
-    found = levers(file, asked, overrides.changes())
+    try:
+        found = levers(file, asked, overrides.changes())
+    except NoFormat as why:
+        raise CommandError(safe(str(why))) from None
     say_errors(console, found.report)
     known = {each.name for each in found.found}
     missing = [name for name in names if name not in known]

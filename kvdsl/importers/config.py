@@ -24,6 +24,10 @@ class Refused(Exception):
     """The config cannot be read faithfully; the text says what is missing or wrong."""
 
 
+class Unparsed(Refused):
+    """The text is no JSON at all: an unreadable file, not a model that is refused."""
+
+
 @dataclass(slots=True)
 class Record:
     """What an import did: keys read, defaults assumed (what, why), and warnings."""
@@ -174,12 +178,12 @@ def parsed(text: str) -> Mapping[str, Any]:
     try:
         found = json.loads(text, object_pairs_hook=_once)
     except RecursionError:
-        raise Refused("the file is nested too deeply") from None
+        raise Unparsed("the file is nested too deeply") from None
     except ValueError as error:
         place = (
             f"line {error.lineno}: {error.msg}" if isinstance(error, json.JSONDecodeError) else ""
         )
-        raise Refused(f"the file is not JSON{': ' + place if place else ''}") from None
+        raise Unparsed(f"the file is not JSON{': ' + place if place else ''}") from None
     if not isinstance(found, dict):
         raise Refused(f"the file holds {shown(found)}, not an object")
     return found

@@ -47,6 +47,52 @@ class Loads:
     def __len__(self) -> int:
         return len(self.prompt)
 
+    @staticmethod
+    def of(
+        prompt: Sequence[int],
+        output: Sequence[int],
+        concurrency: Sequence[int] | None,
+        rate: Sequence[float] | None,
+    ) -> Loads:
+        """Of what a user gives: ValueError names the argument that cannot stand."""
+        if (concurrency is None) == (rate is None):
+            raise ValueError("either `concurrency` or `rate` says what the load is")
+        lengths = _counted("prompt", prompt), _counted("output", output)
+        named = "rate" if concurrency is None else "concurrency"
+        many = _positive("rate", rate) if concurrency is None else _counted(named, concurrency)
+        for name, found in (("output", lengths[1]), (named, many)):
+            if len(found) != len(lengths[0]):
+                raise ValueError(
+                    f"`{name}` has {len(found):,} and `prompt` {len(lengths[0]):,}: each load has "
+                    "one of each"
+                )
+        return Loads(*lengths, many, many if concurrency is None else None)
+
+
+def _positive(name: str, given: Any) -> Array:
+    from numpy import asarray, isfinite
+
+    try:
+        found = asarray(given, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"`{name}` is no sequence of numbers") from None
+    if found.ndim != 1:
+        raise ValueError(f"`{name}` is no sequence of numbers")
+    wrong = ~(isfinite(found) & (found > 0))
+    if wrong.any():
+        at = int(wrong.argmax())
+        raise ValueError(f"`{name}[{at}]` is {found[at]:.15g}, not a finite number above 0")
+    return found
+
+
+def _counted(name: str, given: Any) -> Array:
+    found = _positive(name, given)
+    wrong = found % 1 != 0
+    if wrong.any():
+        at = int(wrong.argmax())
+        raise ValueError(f"`{name}[{at}]` is {found[at]:.15g}, not a whole number above 0")
+    return found
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -62,7 +108,8 @@ class Prepared:
 @dataclass(frozen=True, slots=True)
 class Served:
     """Arrays by the names of a plan's values; empty where errors stand against the deployment or
-    it has no fitted pace (`refusal` says so). `fits` tells which loads have room at all."""
+    it has no fitted pace (`refusal` says so). `fits` tells which loads have room at all and, of a
+    rate, can be served: requests arrive no faster than the cache and prefill let them go."""
 
     values: Mapping[str, Array]
     fits: Array | None
@@ -97,17 +144,19 @@ def served(
     pools: Sequence[Prepared], loads: Loads, pace: Mapping[str, Constants] | None = None
 ) -> Served:
     """All loads at once. `pace` tries other constants, by pool: the fit does."""
-    from numpy import ones
+    from numpy import isfinite, ones
 
     found = [_Decoding(pool, _tried(pool, pace), loads) for pool in pools if pool.role != "prefill"]
     values: dict[str, Array] = {}
     fits = ones(len(loads), dtype=bool)
     for one in found:
-        fits &= one.capacity > 0
+        fits &= one.fits
         for name, value in one.values().items():
             join = add if name == "decode.throughput" else greater
             values[name] = join(values[name], value) if name in values else value
     values.update(_prefilled(pools, loads, values, found, pace))
+    if loads.rate is not None and "prefill.ttft" in values:
+        fits &= isfinite(values["prefill.ttft"])  # a queue that only grows
     return Served(values, fits)
 
 
@@ -147,6 +196,14 @@ class _Decoding:
             return ceil(rate * time)
 
         return _fewest(maximum(self.capacity, 1), needed)
+
+    @property
+    def fits(self) -> Array:
+        """Of clients who wait for answers the rest queues; of a rate it would queue for ever."""
+        room = self.capacity > 0
+        if self.rate is not None:
+            room &= self.load.asked.value <= self.load.served.value
+        return room
 
     def values(self) -> dict[str, Array]:
         tpot, flow = (_array(t, self.loads) for t in (self.found.tpot, self.found.throughput))

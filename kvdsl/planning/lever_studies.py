@@ -45,6 +45,10 @@ class LeversOf:
     matches: tuple[Match, ...]
 
 
+class NoFormat(ValueError):
+    """A name that was asked for is no format; the text says what is near."""
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What a user asks for: empty means the usual."""
@@ -135,6 +139,10 @@ def _formats(
         declaration, wrong = resolver.declaration(name if "." in name else f"formats.{name}")
         if isinstance(declaration, Format):
             found.append(declaration)
+        elif declaration is not None:
+            raise NoFormat(f"{declaration.title} is no format")
+        elif wrong and wrong[0].span.file.name == "<name>":
+            raise NoFormat("; ".join((wrong[0].headline, *wrong[0].helps)))
         else:
             faults.extend(wrong)
     return tuple(found), faults

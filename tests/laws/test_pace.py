@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -184,6 +186,50 @@ def test_a_rate_yields_what_arrives_in_a_plan_and_in_bulk(
         if "prefill.ttft" in plan:
             assert served["prefill.ttft"][number] == pytest.approx(plan["prefill.ttft"], rel=1e-9)
         assert plan["decode.throughput"] <= round(many, 2) * output * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("rate", [0.5, 2, 6, 20, 100, 1000])
+def test_a_rate_fits_in_bulk_where_no_check_refuses_it(rate: float) -> None:
+    """KV203 and KV215 are errors of a plan; so many loads have no place for them but `fits`."""
+    for lengths in ((1024, 1024), (8192, 256)):
+        text = spec(prompt=lengths[0], output=lengths[1])
+        served = kvdsl.bulk(text)[0].serve(*([n] for n in lengths), rate=[rate])
+        text = text.replace("concurrency = 32 req", f"rate = {rate} req/s")
+        codes = {each.code for each in kvdsl.compile(text).report.diagnostics}
+        assert served.fits is not None
+        assert served.fits[0] == (not codes & {"KV203", "KV215"})
+
+
+def test_clients_who_wait_for_answers_fit_however_many() -> None:
+    fits = kvdsl.bulk(spec())[0].serve([1024], [1024], [100_000]).fits
+    assert fits is not None
+    assert fits[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"prompt": [0]}, "`prompt[0]` is 0, not a finite number above 0"),
+        ({"prompt": [1.5]}, "`prompt[0]` is 1.5, not a whole number above 0"),
+        ({"output": [0]}, "`output[0]` is 0, not a finite number above 0"),
+        ({"output": [1, 2]}, "`output` has 2 and `prompt` 1: each load has one of each"),
+        ({"concurrency": [0]}, "`concurrency[0]` is 0, not a finite number above 0"),
+        ({"concurrency": [0.5]}, "`concurrency[0]` is 0.5, not a whole number above 0"),
+        ({"concurrency": []}, "`concurrency` has 0 and `prompt` 1: each load has one of each"),
+        ({"concurrency": None, "rate": [-1]}, "`rate[0]` is -1, not a finite number above 0"),
+        ({"concurrency": None, "rate": [float("nan")]},
+         "`rate[0]` is nan, not a finite number above 0"),
+        ({"concurrency": None, "rate": [float("inf")]},
+         "`rate[0]` is inf, not a finite number above 0"),
+        ({"concurrency": None, "rate": 3}, "`rate` is no sequence of numbers"),
+        ({"prompt": ["x"]}, "`prompt` is no sequence of numbers"),
+        ({"concurrency": None}, "either `concurrency` or `rate` says what the load is"),
+    ],
+)  # fmt: skip
+def test_a_load_that_is_none_is_named(given: dict[str, Any], told: str) -> None:
+    one = kvdsl.bulk(spec())[0]
+    with pytest.raises(ValueError, match=re.escape(told)):
+        one.serve(**{"prompt": [64], "output": [8], "concurrency": [1], **given})
 
 
 @pytest.mark.parametrize("time", ["fitted", "ideal"])
