@@ -3,7 +3,8 @@
 Comes in: a deployment and arrays of prompts, outputs and requests in flight, or of requests a
 second. Goes out: arrays of the times and rates that a plan of each load gives, and what stands
 against it. Weights, cache and groups are placed once; the formulas are those of a plan, evaluated
-on arrays. Capacity is counted once for each pair of lengths.
+on arrays. Capacity is counted once for each pair of lengths. Not its job: requests that prefill
+holds back from a pool that decodes (KV177) are a plan's; here all in flight decode.
 """
 
 from __future__ import annotations

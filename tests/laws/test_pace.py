@@ -141,12 +141,13 @@ def planned(text: str) -> dict[str, float]:
 @pytest.mark.parametrize("decode", [ONE, TWO])
 @pytest.mark.parametrize(
     ("prompt", "output", "kind", "many"),
-    [(8000, 1000, "concurrency", 900), (8000, 100, "concurrency", 64),
+    [(1000, 2000, "concurrency", 48), (500, 1000, "concurrency", 16),
      (2000, 500, "rate", 1.5), (1000, 1000, "rate", 0.25)],
 )  # fmt: skip
 def test_a_plan_of_pools_and_many_loads_at_once_agree(
     decode: str, prompt: int, output: int, kind: str, many: float
 ) -> None:
+    """Where prefill keeps up: what it holds back (KV177) is a plan's alone."""
     unit = "req" if kind == "concurrency" else "req/s"
     text = POOLS.format(decode=decode, prompt=prompt, output=output, load=f"{kind} = {many} {unit}")
     one = kvdsl.bulk(text)[0]
