@@ -228,7 +228,7 @@ def no_reserve(study: Study) -> Iterator[Fact]:
         },
         (),
         Suggestion("reserve = 3 GB", "budget { reserve = 3 GB }", other,
-                   ("kv.tokens", "kv.sequences", "memory.kv")),
+                   ("kv.tokens", "kv.sequences", "memory.kv"), what_if=True),
     )  # fmt: skip
 
 
@@ -296,7 +296,11 @@ def one_weight_format(study: Study) -> Iterator[Fact]:
         },
         (("more in all", Quantity(more, BYTES)),),
         Suggestion(
-            f"embedding and head in {wide.title}", "", other, ("memory.weights", "kv.tokens")
+            f"embedding and head in {wide.title}",
+            "",
+            other,
+            ("memory.weights", "kv.tokens"),
+            what_if=True,
         ),
     )
 

@@ -204,6 +204,8 @@ def _compared(study: Study, fact: Fact) -> Fact:
     if fact.suggestion is None or study.estimated is None:
         return fact
     fact = replace(fact, before=study.estimated)
+    if fact.suggestion is not None and fact.suggestion.what_if:
+        return fact
     better = [found for _, _, _, found in fact.moves()]
     return replace(fact, suggestion=None) if False in better and True not in better else fact
 

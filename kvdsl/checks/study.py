@@ -40,6 +40,8 @@ class Suggestion:
     text: str
     estimate: Estimate
     shows: tuple[str, ...]
+    what_if: bool = False
+    """No way to a better plan, but what the plan is worth once it says what it leaves out."""
 
 
 @dataclass(frozen=True, slots=True)

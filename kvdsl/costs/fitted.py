@@ -314,7 +314,7 @@ def _decode(placement: Placement, made: Serving, found: Steady, carried: Load) -
     exchanges = tuple(cost for stage in found.step for cost in stage.exchanges)
     yielded = float(made.drafting.yielded.value)
     through, verified, stepped, prompts = (
-        float(t.value) for t in (found.through, found.verified, found.stepped, found.prompts)
+        real(t.value) for t in (found.through, found.verified, found.stepped, found.prompts)
     )
     beside = (
         ("waiting for the slowest stage", verified - through),

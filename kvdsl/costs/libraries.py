@@ -107,7 +107,7 @@ def price(libraries: Sequence[Library], route: Route, message: Message) -> Price
 def _timings(library: Library, route: Route, message: Message) -> Iterator[Timing]:
     able = _ABLE.get(
         (library, route),
-        (message.kind, message.backend),
+        (message.kind, message.backend, message.phase),
         lambda: tuple(
             each for each in library.algorithms.values() if refusal(each, route, message) is None
         ),
