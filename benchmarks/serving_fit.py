@@ -21,6 +21,7 @@ from benchmarks.serving_rows import Row
 from kvdsl import units
 from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.fitted import Serving
+from kvdsl.costs.experts import Routed
 from kvdsl.costs.inventory import CacheRead, Inventory, Product, Weights
 from kvdsl.costs.load import Load
 from kvdsl.costs.pace import Constants
@@ -150,6 +151,12 @@ def _stacked(pieces: list[_Piece]) -> Stack:
         there = [t for t in terms if t is not None]
         return over(there) if len(there) == len(terms) else None
 
+    def routed(found: Sequence[Routed | None]) -> Routed | None:
+        there = [one for one in found if one is not None]
+        if len(there) < len(found):
+            return None
+        return Routed(*(over([getattr(one, n) for one in there]) for n in Routed.__slots__))
+
     weights = tuple(
         Weights(
             w.kind, w.label, over([f.weights[i].size for f in firsts]),
@@ -158,9 +165,7 @@ def _stacked(pieces: list[_Piece]) -> Stack:
                         optional([f.weights[i].products[j].peak for f in firsts]))
                 for j, p in enumerate(w.products)
             ),
-            w.row, w.emulated, optional([f.weights[i].experts for f in firsts]),
-            optional([f.weights[i].active for f in firsts]),
-            optional([f.weights[i].ranks for f in firsts]),
+            w.row, w.emulated, routed([f.weights[i].routed for f in firsts]), w.own,
         )
         for i, w in enumerate(firsts[0].weights)
     )  # fmt: skip

@@ -234,8 +234,10 @@ def test_a_lever_that_a_check_would_refuse_is_named_with_the_rule_and_has_no_fig
 
 
 def test_a_plan_that_a_check_refuses_has_no_levers_but_says_why() -> None:
-    (only,) = study("six", REFUSED).rows
-    assert only.refused.startswith("KV102: 64 query heads cannot be split over TP=6")
+    told = levers_text(SPEC + REFUSED, Asked(("six",), (), ()))
+    assert told.found == ()
+    (why,) = (d for d in told.report.diagnostics if d.code == "KV102")
+    assert why.headline == "64 query heads cannot be split over TP=6"
 
 
 def test_a_model_without_experts_is_offered_no_axes_for_them() -> None:

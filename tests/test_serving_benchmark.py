@@ -128,6 +128,7 @@ def test_a_row_is_the_spec_that_a_user_would_write(tmp_path: Path) -> None:
         "  }\n"
         "  kv = formats.bf16\n"
         f"  {serving_specs.engine(row)}\n"
+        "  limits { step = 8192 tok }\n"
         "  on = 1 x nodes.hgx_h100\n"
         "  layout { tp = 4 }\n"
         "  workload { prompt = 922 tok; output = 922 tok; concurrency = 16 req }\n"

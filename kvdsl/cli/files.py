@@ -63,7 +63,7 @@ def spare(inputs: Iterable[str], written: Iterable[str | Path | None]) -> None:
 def _real(path: str | Path) -> str:
     try:
         return os.path.realpath(path)
-    except ValueError:  # a NUL in the path: what reads or writes it refuses it
+    except (ValueError, OSError):  # a NUL, a folder that is gone: what reads or writes refuses it
         return str(path)
 
 

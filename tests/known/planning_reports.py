@@ -130,7 +130,7 @@ REPORTS: tuple[Report, ...] = (
     Report(
         4, "vllm-project/vllm#48173, as it pads", "vllm_48173_padded", "KV220", WARNING,
         ("each rank keeps 256 of them", "and it is counted"),
-        "experts { ep = 8 }",
+        "tp = 8; experts { ep = 8 }",
         twin="vllm_48173_mended",
     ),
     Report(
@@ -140,7 +140,7 @@ REPORTS: tuple[Report, ...] = (
     ),
     Report(
         4, "vllm-project/vllm#54178", "vllm_54178", "KV220", ERROR,
-        ("320 / 8 = 40 on a rank", "as `pp = 2; experts { ep = 4 }`"),
+        ("320 / 8 = 40 on a rank", "as `tp = 4; pp = 2; experts { ep = 4 }`"),
         "tp = 8; experts { ep = 8 }",
     ),
     Report(
@@ -167,7 +167,7 @@ REPORTS: tuple[Report, ...] = (
     Report(
         4, "sgl-project/sglang#10852", "sglang_10852", "KV220", ERROR,
         ("512 rows in its shared experts, and 512 / 8 = 64 on a rank", "cut 4 ways: 512 / 4 = 128"),
-        "tp = 4; pp = 2",
+        "tp = 2; pp = 4",
     ),
     Report(
         4, "QwenLM/Qwen3-VL#231", "qwen3_vl_231", "KV220", ERROR,
