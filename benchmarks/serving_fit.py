@@ -20,8 +20,8 @@ from benchmarks.serving_predict import Group
 from benchmarks.serving_rows import Row
 from kvdsl import units
 from kvdsl.costs.collectives import CollectiveCost
-from kvdsl.costs.fitted import Serving
 from kvdsl.costs.experts import Routed
+from kvdsl.costs.fitted import Serving
 from kvdsl.costs.inventory import CacheRead, Inventory, Product, Weights
 from kvdsl.costs.load import Load
 from kvdsl.costs.pace import Constants
