@@ -245,3 +245,10 @@ def test_a_model_without_experts_is_offered_no_axes_for_them() -> None:
     assert [change for change in changes if "experts" in change] == []
     assert any("dp = 4" in change for change in changes)
     assert "experts { ep = 8 }" in row("latent", "DP attention").lever.change
+
+
+@pytest.mark.parametrize("price", ["0 USD/h", "1 USD/h"])
+def test_costs_of_nothing_or_without_end_are_not_divided(price: str) -> None:
+    text = SPEC + f"deployment priced extends served {{ price = {price} per device }}\n"
+    (found,) = levers_text(text, Asked(("priced",), ("int4",), ())).found
+    assert all(0 < match.ratio < float("inf") for match in found.matches)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import inf
 
 from kvdsl.checks.findings import Fired, judged
 from kvdsl.costs import cache
@@ -358,11 +359,11 @@ class Match:
 
 def matches(found: Sequence[Row]) -> tuple[Match, ...]:
     """More TP against a smaller cache at each relief that both reach. Where one of two costs is
-    measured and the other is not, nothing is compared."""
+    measured and the other is not, or one is nothing or without end, nothing is compared."""
     made = []
     reliefs = sorted({r.relief for r in found if r.relief is not None and r.relief > 1})
     for relief in reliefs:
-        here = [r for r in found if r.relief == relief and r.fits and r.cost is not None]
+        here = [r for r in found if r.relief == relief and r.fits and 0 < _dollars(r) < inf]
         if any(r.measured is not None for r in here):
             here = [r for r in here if r.measured is not None]
         wide = [r for r in here if r.lever.name.startswith("TP x")]
@@ -374,4 +375,4 @@ def matches(found: Sequence[Row]) -> tuple[Match, ...]:
 
 
 def _dollars(row: Row) -> float:
-    return float(row.cost.value) if row.cost is not None else float("inf")
+    return float(row.cost.value) if row.cost is not None else inf
