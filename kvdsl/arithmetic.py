@@ -123,6 +123,11 @@ def rate(amount: Any, time: Any, otherwise: float = 0.0) -> Any:
     return elementwise(amount, time, out=empty, where=not_equal(time, 0))
 
 
+def arrayed(value: Any) -> bool:
+    """Whether a value is an array: of many loads or sizes at once."""
+    return hasattr(value, "shape")
+
+
 def some(value: Any) -> bool:
     """Whether a number, or any of an array, is not zero."""
     return bool(value.any()) if hasattr(value, "any") else bool(value)

@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any
 
-from kvdsl.arithmetic import greater, smaller
+from kvdsl.arithmetic import arrayed, greater, smaller
 from kvdsl.source import Span
 from kvdsl.units import NONE, Dimension, Quantity, Value, tidy
 
@@ -186,7 +186,7 @@ _PLAIN = frozenset({int, float, Fraction})
 
 
 def _added(values: Sequence[Any]) -> Any:
-    if not _PLAIN.issuperset(map(type, values)) and any(hasattr(v, "shape") for v in values):
+    if not _PLAIN.issuperset(map(type, values)) and any(map(arrayed, values)):
         # An array takes a Fraction, and becomes one of objects.
         values = [float(value) if isinstance(value, Fraction) else value for value in values]
     return sum(values)

@@ -16,7 +16,7 @@ from math import inf
 from types import MappingProxyType
 from typing import Any
 
-from kvdsl.arithmetic import over, real, some, times, where
+from kvdsl.arithmetic import arrayed, over, real, some, times, where
 from kvdsl.costs.algorithms import Message
 from kvdsl.costs.cache import held_tokens
 from kvdsl.costs.libraries import Price, price
@@ -164,7 +164,7 @@ def _apart(
         size = _payload(placement, exchange, own, None)
         each = _cost(placement, exchange, group, own, size, what).all
         whole = repeated.derive("exchanges of all parts", count=parts, each=each)
-        if hasattr(tokens.value, "shape"):  # of many loads some have fewer tokens than parts
+        if arrayed(tokens.value):  # of many loads some have fewer tokens than parts
             whole = replace(whole, value=where(tokens.value >= count, whole.value, inf))
         found.append((parts, whole))
     return tuple(found)

@@ -10,7 +10,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kvdsl import units
-from kvdsl.arithmetic import at_least, finite_or, floored, raised, real, smaller, some, times
+from kvdsl.arithmetic import (
+    arrayed,
+    at_least,
+    finite_or,
+    floored,
+    raised,
+    real,
+    smaller,
+    some,
+    times,
+)
 from kvdsl.costs import cache, memory, money, weights
 from kvdsl.costs.decode import Decode, decode
 from kvdsl.costs.fitted import fewest, fitted, place
@@ -254,7 +264,7 @@ def _free(placement: Placement, books: tuple[Ledger, ...], carried: Load) -> Ter
         times(each, carried.busiest.value) + shared,
         units.BYTES,
         inputs=(carried.busiest, book.token),
-        note=f"requests of {units.grouped(length)} tok" if not hasattr(length, "shape") else "",
+        note=f"requests of {units.grouped(length)} tok" if not arrayed(length) else "",
     )
     return free_room.derive("free room", room=book.room, used=used)
 

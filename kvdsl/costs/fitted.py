@@ -270,7 +270,7 @@ def fewest(limit: Any, needed: Callable[[Any], Any]) -> Any:
     while some(apart := high - low > 1):
         middle = at_least((low + high) // 2, 1)
         enough = middle >= needed(middle)
-        low = where(apart & (middle < needed(middle)), middle, low)
+        low = where(apart, where(enough, low, middle), low)
         high = where(apart & enough, middle, high)
     return where(high == limit, greater(high, needed(high)), high)
 

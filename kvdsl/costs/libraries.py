@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from kvdsl.arithmetic import where
+from kvdsl.arithmetic import arrayed, where
 from kvdsl.costs.algorithms import Message, Timing, timing
 from kvdsl.costs.routes import Route
 from kvdsl.formulas import Term, deferred, least
@@ -93,7 +93,7 @@ def _where(wanted: str) -> str:
 def price(libraries: Sequence[Library], route: Route, message: Message) -> Price | None:
     """What the first library that takes the message makes of it; None if none does."""
     rest: Price | None = None
-    if not hasattr(message.size.value, "shape"):
+    if not arrayed(message.size.value):
         taken = (list(_timings(library, route, message)) for library in libraries)
         first = next((own for own in taken if own), None)
         return None if first is None else _fastest(first, message)
@@ -128,7 +128,7 @@ def _takes(algorithm: Algorithm, message: Message) -> Any:
 
 
 def _fastest(timings: Sequence[Timing], message: Message) -> Price:
-    if not hasattr(message.size.value, "shape"):
+    if not arrayed(message.size.value):
         best = min(timings, key=lambda t: float(t.time.value))
         label, times = best.time.label, [t.time for t in timings]
         time = best.time

@@ -9,7 +9,7 @@ holds back from a pool that decodes (KV177) are a plan's; here all in flight dec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -19,7 +19,7 @@ from kvdsl import units
 from kvdsl.arithmetic import greater, where
 from kvdsl.checks.findings import placed
 from kvdsl.costs import memory
-from kvdsl.costs.fitted import Serving, alone, beside, place, serving
+from kvdsl.costs.fitted import Serving, alone, beside, fewest, place, serving
 from kvdsl.costs.load import Load, arriving_throughput, load
 from kvdsl.costs.memory import Ledger
 from kvdsl.costs.pace import Constants, constants
@@ -196,7 +196,7 @@ class _Decoding:
                 time = time + where(isfinite(wait), wait, 0.0)
             return ceil(rate * time)
 
-        return _fewest(maximum(self.capacity, 1), needed)
+        return fewest(maximum(self.capacity, 1), needed)
 
     @property
     def fits(self) -> Array:
@@ -230,20 +230,6 @@ class _Decoding:
         if found is None:
             raise ValueError("a wait that is asked for is told")
         return found
-
-
-def _fewest(limit: Array, needed: Callable[[Array], Array]) -> Array:
-    """`fitted.fewest` for each load."""
-    from numpy import maximum, minimum, ones_like, zeros_like
-
-    low, high = zeros_like(limit), ones_like(limit)
-    while (grows := (high < limit) & (high < needed(high))).any():
-        low, high = where(grows, high, low), where(grows, minimum(high * 2, limit), high)
-    while (apart := high - low > 1).any():
-        middle = maximum((low + high) // 2, 1)
-        enough = middle >= needed(middle)
-        low, high = where(apart & ~enough, middle, low), where(apart & enough, middle, high)
-    return where(high == limit, maximum(high, needed(high)), high)
 
 
 def _prefilled(

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from kvdsl.arithmetic import arrayed
 from kvdsl.costs.estimate import Estimate, many, of_length
 from kvdsl.formulas import Term
 from kvdsl.planning.deploy import Outcome, outcome
@@ -132,7 +133,7 @@ def _arrays(exact: Sequence[Mapping[str, Term]], sizes: Sequence[int]) -> dict[s
 def _column(name: str, term: Term, count: int) -> list[Value | None]:
     """The values of a term by load: whole where the plan of one would have them whole."""
     value: Any = term.value
-    if not hasattr(value, "shape"):
+    if not arrayed(value):
         return [value] * count
     found: list[float] = value.tolist() if value.shape else [float(value)] * count
     if name in QUEUED:  # a queue that only grows has no mean
