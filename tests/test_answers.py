@@ -84,7 +84,7 @@ def test_the_closest_requirement_and_what_fails_are_named() -> None:
 
 def test_what_takes_the_time_is_told_in_parts_of_the_whole() -> None:
     memory, token, prompt = answer("limits it", plan()).lines
-    assert memory == "Memory: 175 requests fit, 128 asked."
+    assert memory == "Not memory: 175 requests fit, 128 asked."
     assert token.startswith("A token, 29.27 ms: bound by memory (85 %: reading weights 52 %, ")
     assert prompt.endswith("then collectives and sends 38 %.")
     far = answer("limits it", plan(layout="tp = 16")).lines[1]

@@ -167,7 +167,8 @@ def _limits(plan: Plan) -> Iterator[Answer]:
     said = []
     fit, asked = _requests(plan)
     if fit is not None and asked is not None:
-        said.append(f"Memory: {counted(fit.value, 'requests')} fit, {grouped(asked.value)} asked")
+        bound = "Memory" if asked.value > fit.value else "Not memory"
+        said.append(f"{bound}: {counted(fit.value, 'requests')} fit, {grouped(asked.value)} asked")
     for phase, what in (("decode", "A token"), ("prefill", "A prompt")):
         bar = next((b for b in plan.steps if b.phase == phase), None)
         if bar is not None:
