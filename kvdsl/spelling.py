@@ -1,4 +1,4 @@
-"""Nearest names, for "did you mean".
+"""Names in a sentence: the nearest ones, for "did you mean", and several of them in a row.
 
 Comes in: a word and the known ones. Goes out: a few of them, nearest first, the same every time.
 Not its job: knowing which names may stand where.
@@ -44,6 +44,12 @@ def nearest(word: str, known: Iterable[str], most: int = 3) -> tuple[str, ...]:
             scored.append((-score, name))
     best = sorted(scored)[:most]
     return tuple(name for score, name in best if best[0][0] > -_SAME or score <= -_SAME)
+
+
+def in_a_row(words: Iterable[str], last: str) -> str:
+    """`a`, `a and b`, `a, b and c`, where the last word is "and"; empty for none."""
+    row = list(words)
+    return f" {last} ".join([", ".join(row[:-1]), row[-1]] if len(row) > 1 else row)
 
 
 def plainly(word: str) -> str:

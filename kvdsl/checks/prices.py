@@ -10,6 +10,7 @@ from kvdsl.costs.service import Service
 from kvdsl.diagnostics import Severity
 from kvdsl.rules import Rule, rule
 from kvdsl.source import Span
+from kvdsl.spelling import in_a_row
 
 
 @rule(
@@ -61,8 +62,8 @@ def part_without_price(made: Service) -> Iterator[Fact]:
     # A title with a dot is an entry of the catalog, which is changed by a child.
     own = f"`price = 2 USD/h` in `{first}`"
     fills = {
-        "missing": _listed(found.missing),
-        "known": _listed(found.known),
+        "missing": in_a_row(found.missing, "and"),
+        "known": in_a_row(found.known, "and"),
         "way": f"`device mine extends {first} {{ price = 2 USD/h }}`" if "." in first else own,
     }
     yield Fact(_place(made, found.missing), fills)
@@ -75,10 +76,6 @@ def _place(made: Service, titles: tuple[str, ...]) -> Span:
         if set(held.missing) & set(titles):
             return pool.subject.place("on")
     return next(iter(made.pools.values())).subject.place("deployment")
-
-
-def _listed(titles: tuple[str, ...]) -> str:
-    return " and ".join(titles)
 
 
 @rule(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from kvdsl.checks.study import Study, Suggestion
 from kvdsl.placement.degrees import Degrees, ExpertAxes, uniform
 from kvdsl.spec.model import Gqa, Mla, Moe
+from kvdsl.spelling import in_a_row
 from kvdsl.units import Quantity, shown
 
 WIDEST = 1_024
@@ -38,8 +39,7 @@ def widths(study: Study) -> tuple[int, ...]:
 
 def listed(numbers: tuple[int, ...]) -> str:
     """`1, 2 or 4`."""
-    words = [f"{n:,}" for n in numbers]
-    return " or ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+    return in_a_row((f"{n:,}" for n in numbers), "or")
 
 
 @dataclass(frozen=True, slots=True)

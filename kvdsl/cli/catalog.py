@@ -15,7 +15,7 @@ from kvdsl.cli.console import Console
 from kvdsl.cli.exits import CommandError, Exit
 from kvdsl.cli.options import color_option
 from kvdsl.render.characters import safe, wrapped
-from kvdsl.spelling import nearest
+from kvdsl.spelling import in_a_row, nearest
 
 if TYPE_CHECKING:
     from kvdsl.project.catalog import Catalog
@@ -162,8 +162,7 @@ def _near(catalog: Catalog, kinds: Iterable[str], plural: str, name: str) -> lis
 
 
 def _either(names: list[str]) -> str:
-    quoted = [f"`{name}`" for name in names]
-    return " or ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
+    return in_a_row((f"`{name}`" for name in names), "or")
 
 
 def _write(console: Console, entries: list[_Entry]) -> None:

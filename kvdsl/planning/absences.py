@@ -13,6 +13,7 @@ from kvdsl.costs.money import Bill, power_bill, price_bill
 from kvdsl.formulas import Term
 from kvdsl.placement.placement import Placement
 from kvdsl.spec.deployment import Deployment, Fleet
+from kvdsl.spelling import in_a_row
 
 COST = ("cost.per_hour", "cost.per_mtok")
 
@@ -41,7 +42,7 @@ def paid_absences(placements: Sequence[Placement], by: Deployment | Fleet) -> di
         found.update({name: _unpaid(bill) for name in COST})
     if watts.whole is None:
         found["power"] = (
-            f"nothing says what {_named(watts.missing)} draws: give it a `power`, as in "
+            f"nothing says what {in_a_row(watts.missing, 'and')} draws: give it a `power`, as in "
             f"`device mine extends {watts.missing[0]} {{ power = 700 W }}`"
         )
     return found
@@ -50,12 +51,8 @@ def paid_absences(placements: Sequence[Placement], by: Deployment | Fleet) -> di
 def _unpaid(bill: Bill) -> str:
     if bill.scope:
         return f"the price is per {bill.scope}, and nothing stands in one"
-    beside = f", though {_named(bill.known)} has a price" if bill.known else ""
+    beside = f", though {in_a_row(bill.known, 'and')} has a price" if bill.known else ""
     return (
-        f"nothing says what {_named(bill.missing)} costs{beside}: give it a `price`, or write "
-        f"`price = 2 USD/h per device`"
+        f"nothing says what {in_a_row(bill.missing, 'and')} costs{beside}: give it a `price`, "
+        f"or write `price = 2 USD/h per device`"
     )
-
-
-def _named(titles: Sequence[str]) -> str:
-    return " and ".join(titles)

@@ -43,6 +43,7 @@ from kvdsl.spec.slots import (
     Selected,
     Table,
 )
+from kvdsl.spelling import in_a_row
 from kvdsl.syntax.nodes import Truth
 
 EXAMPLES = {
@@ -113,12 +114,8 @@ def gathered(
         parts.sound = False
         names = listed(attribute.name for attribute in missing)
         examples = [text for each in missing[:MOST_EXAMPLES] if (text := _example(each))]
-        context.tell(MissingAttribute(raw.at, owner, names, _and(examples)))
+        context.tell(MissingAttribute(raw.at, owner, names, in_a_row(examples, "and") or None))
     return parts
-
-
-def _and(texts: list[str]) -> str | None:
-    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts) or None
 
 
 def _check_clauses(context: Context, model: type[Block], raw: Raw) -> None:

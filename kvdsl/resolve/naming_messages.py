@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from kvdsl.diagnostics import Message
 from kvdsl.source import Span
-from kvdsl.spelling import nearest
+from kvdsl.spelling import in_a_row, nearest
 
 CODES: tuple[tuple[str, str, str], ...] = (
     ("KV023", "named-twice", "A name stands for two things in one file."),
@@ -61,23 +61,16 @@ def likely(word: str, known: Iterable[str]) -> tuple[str, ...]:
 
 def either(names: Iterable[str]) -> str:
     """`a`, `b` or `c`, in the order given."""
-    return _joined(names, "or")
+    return in_a_row((f"`{name}`" for name in names), "or")
 
 
 def listed(names: Iterable[str]) -> str:
     """`a`, `b` and `c`, in the order given."""
-    return _joined(names, "and")
+    return in_a_row((f"`{name}`" for name in names), "and")
 
 
 def a_kind(kind: str) -> str:
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
-
-
-def _joined(names: Iterable[str], word: str) -> str:
-    quoted = [f"`{name}`" for name in names]
-    if len(quoted) < 2:
-        return "".join(quoted)
-    return f"{', '.join(quoted[:-1])} {word} {quoted[-1]}"
 
 
 DID_YOU_MEAN = "did you mean {near}?"
