@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kvdsl.checks.study import CACHE_VALUES, Fact, Fill, Study, Suggestion, softmax_parts
+from kvdsl.costs.carried import causal_pairs
 from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.estimate import Estimate
-from kvdsl.costs.passes import attentions, causal_pairs, slowest
+from kvdsl.costs.passes import attentions, slowest
 from kvdsl.diagnostics import Severity
 from kvdsl.placement.degrees import AttentionAxes, Degrees
 from kvdsl.rules import Rule, rule

@@ -219,11 +219,17 @@ def request_on_rank(stage: Stage, tokens: Any, page: int = 1, *, states: bool = 
     for share in stage.cache:
         if share.part.state and not states:
             continue
-        kept = tokens if share.part.even else each(_kept_of(share.part), tokens)
-        if page > 1 and not share.part.state:
-            kept = -(-kept // page) * page
-        found.append(times(rank_record(share) * share.layers, kept))
+        found.append(share_of_request(share, tokens, page))
     return sum(found, start=0)
+
+
+def share_of_request(share: CacheShard, tokens: Any, page: int = 1) -> Fraction:
+    """What one part keeps of a request of so many tokens on a rank; pages count whole."""
+    kept = tokens if share.part.even else each(_kept_of(share.part), tokens)
+    if page > 1 and not share.part.state:
+        kept = -(-kept // page) * page
+    found: Fraction = times(rank_record(share) * share.layers, kept)
+    return found
 
 
 def _kept_of(part: CachePart) -> Callable[[Exact], int]:

@@ -8,7 +8,7 @@ those who tell such a scheduler apart from fixed pools. A plan costs each pool b
 from __future__ import annotations
 
 from kvdsl.arithmetic import over, real, times
-from kvdsl.costs.passes import causal_pairs
+from kvdsl.costs.carried import causal_pairs
 from kvdsl.formulas import formula
 from kvdsl.units import TIME
 

@@ -12,12 +12,14 @@ from fractions import Fraction
 
 from kvdsl import units
 from kvdsl.arithmetic import over, rate
-from kvdsl.costs import cache, collectives, overlap, passes
+from kvdsl.costs import collectives, overlap, passes
+from kvdsl.costs.carried import cache_bytes, decode_carried, request_reads
 from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.load import Load
 from kvdsl.costs.memory import Ledger
 from kvdsl.costs.origins import fixed
 from kvdsl.costs.passes import RankTime
+from kvdsl.costs.roofline import bandwidth_of, read_time
 from kvdsl.formulas import Term, formula, greatest, total
 from kvdsl.placement.placement import Placement
 from kvdsl.spec.hardware import Device
@@ -44,7 +46,7 @@ class Decode:
 
 
 def decode(placement: Placement, books: tuple[Ledger, ...], load: Load) -> Decode:
-    carried = passes.decode_carried(placement, load.batch, load.context)
+    carried = decode_carried(placement, load.batch, load.context)
     times = passes.rank_times(placement, books, carried)
     exchanged = collectives.costs(
         placement, carried.tokens, carried.sampled, "decode step", pairs=carried.pairs
@@ -111,32 +113,25 @@ def over_stages(
 
 def _mean_read(placement: Placement, books: tuple[Ledger, ...], load: Load) -> Term:
     """The mean over ranks: the mean number of requests, and of tokens on a cp rank."""
-    sizes = cache.requests_on_ranks(placement, load.context.value)
-    tokens = cache.stage_token_terms(placement)
+    reads = request_reads(placement, load.context)
     kinds: dict[int, list[Device]] = {}
     for book in books:
         kinds.setdefault(book.rank.stage, []).append(book.rank.device)
     stages = []
     for stage in placement.stages:
-        each = Term(
-            f"cache of a request on a rank of stage {stage.number}",
-            sizes[stage.number],
-            units.BYTES,
-            inputs=(load.context, tokens[stage.number]),
-            note="tokens x bytes a token on a rank",
-        )
+        each = reads[stage.number]
         requests = Term(
             "requests in a micro-batch, mean",
             over(load.mean.value, load.micro_batches.value),
             units.REQUESTS,
             inputs=(load.mean, load.micro_batches),
         )
-        read = passes.cache_bytes.derive("cache read", requests=requests, each=each)
+        read = cache_bytes.derive("cache read", requests=requests, each=each)
         here = [
-            passes.read_time.derive(
+            read_time.derive(
                 f"mean cache read in stage {stage.number}",
                 size=read,
-                bandwidth=passes.bandwidth_of(device),
+                bandwidth=bandwidth_of(device),
             )
             for device in kinds[stage.number]
         ]

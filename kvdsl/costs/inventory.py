@@ -14,20 +14,22 @@ from fractions import Fraction
 
 from kvdsl import units
 from kvdsl.costs import cache
+from kvdsl.costs.attention import peak_of_keys, scoring
+from kvdsl.costs.carried import most_met
 from kvdsl.costs.experts import Routed, routed
 from kvdsl.costs.memory import Ledger, leaf
 from kvdsl.costs.origins import of_layout, of_model
-from kvdsl.costs.passes import copied_over_parts, peak_of, tokens_met
+from kvdsl.costs.passes import copied_over_parts, tokens_met
+from kvdsl.costs.roofline import peak_of
 from kvdsl.costs.weights import format_of, read_terms
 from kvdsl.formulas import Term, total
-from kvdsl.placement.cache import CachePart
 from kvdsl.placement.placement import Placement, Stage
 from kvdsl.placement.shares import CacheShard
 from kvdsl.placement.subject import Subject
 from kvdsl.placement.tensors import active
 from kvdsl.spec.formats import Format
 from kvdsl.spec.hardware import Device
-from kvdsl.spec.model import Gqa, Indexer, Mla, Moe
+from kvdsl.spec.model import Mla, Moe
 from kvdsl.units import BYTES, WORK, tidy
 
 KINDS = {
@@ -274,59 +276,21 @@ def _read(subject: Subject, shares: list[CacheShard], device: Device) -> CacheRe
         inputs=() if part.state else tuple(cache.shard_term(subject, s) for s in shares),
         note="over the layers of the stage",
     )
-    spec = model.parts.get(part.name.removesuffix(" compressed"))
     decode, prefill = _pair_work(subject, shares[0], layers)
-    limit: Term | None = None
-    if part.growth == "window":
-        limit = of_model(model, "window", part.limit, units.TOKENS)
-    elif part.growth == "request":
-        limit = of_model(model, "entries of a request", part.limit, units.TOKENS)
-    elif isinstance(spec, Gqa | Mla) and spec.indexer is not None:
-        top = _top(subject)
-        limit = of_model(model, "entries selected", top, units.TOKENS) if top else None
-    scored = _scored(subject, part, device)
+    scored = peak_of_keys(subject, part, device)
+    # A prompt's own keys are not yet narrowed, an index's are.
     prompt = scored if part.form == "indexer" else peak_of(device, subject.activations)
-    return CacheRead(part.name, size, decode, prefill, limit, part.every, part.state,
-                     scored, prompt, part.keep)  # fmt: skip
-
-
-def _scored(subject: Subject, part: CachePart, device: Device) -> Term | None:
-    """The peak at which a cached part is scored: kernels multiply an fp8 cache in fp8 where the
-    device does; other narrow formats are widened first. A prompt's own keys are not yet narrowed,
-    an index's are."""
-    forms = [component.format for component in part.components]
-    if forms and all(f.arithmetic == "fp8" for f in forms) and "fp8" in device.compute:
-        return peak_of(device, forms[0])
-    return peak_of(device, subject.activations)
-
-
-def _top(subject: Subject) -> int:
-    """Tokens that an indexer selects; layers that share a choice have that of an earlier one."""
-    tops = [
-        part.indexer.top
-        for part in subject.model.parts.values()
-        if isinstance(part, Gqa | Mla) and isinstance(part.indexer, Indexer)
-    ]
-    return max(tops, default=0)
+    return CacheRead(part.name, size, decode, prefill, most_met(model, part), part.every,
+                     part.state, scored, prompt, part.keep)  # fmt: skip
 
 
 def _pair_work(subject: Subject, share: CacheShard, layers: int) -> tuple[Term, Term]:
     """Work of one pair of query and key over the layers of a part on a rank: a score and its use,
     a multiply and an add each, of the heads there."""
-    model, attention = subject.model, subject.degrees.attention
-    spec = model.parts.get(share.part.name.removesuffix(" index").removesuffix(" compressed"))
+    model, made = subject.model, scoring(subject, share.part)
     decode = prefill = Fraction(0)
-    if share.part.form == "indexer" and isinstance(spec, Gqa | Mla):
-        index = spec.indexer
-        if isinstance(index, Indexer):
-            decode = prefill = Fraction(2 * index.heads * index.key_dim)
-    elif isinstance(spec, Gqa | Mla):
-        heads = max(Fraction(1), Fraction(spec.query_heads, attention.tp))
-        if isinstance(spec, Gqa):
-            decode = prefill = 2 * heads * (spec.head_dim + spec.value_width)
-        else:
-            decode = 2 * heads * (2 * spec.kv_rank + spec.rope_dim)
-            prefill = 2 * heads * (spec.nope_dim + spec.rope_dim + spec.value_dim)
+    if made is not None:
+        decode, prefill = 2 * made.heads * made.cached, 2 * made.heads * made.expanded
     ways = share.tokens.size
     label = f"work of a pair in {share.part.name}"
     return (

@@ -15,6 +15,7 @@ from kvdsl import units
 from kvdsl.arithmetic import at_least, real, some, times, where
 from kvdsl.arithmetic import rate as rate_of
 from kvdsl.costs import collectives, overlap, passes
+from kvdsl.costs.carried import prefill_carried
 from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.memory import Ledger, leaf
 from kvdsl.costs.origins import of_layout
@@ -86,7 +87,7 @@ class Prefill:
 def prefill(placement: Placement, books: tuple[Ledger, ...]) -> Prefill:
     subject = placement.subject
     new, found = prompt_terms(subject)
-    carried = passes.prefill_carried(placement, new, found)
+    carried = prefill_carried(placement, new, found)
     times = passes.rank_times(placement, books, carried)
     exchanged = collectives.costs(
         placement, carried.tokens, carried.sampled, "prefill", pairs=carried.pairs, found=found

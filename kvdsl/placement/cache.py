@@ -66,6 +66,8 @@ class CachePart:
     """Of the tokens, those that are not evicted."""
     draft: bool = False
     """Of draft layers: kept by the last stage."""
+    selected: int = 0
+    """Of the entries, those that an indexer selects for a query; 0: it meets them all."""
 
     @property
     def layers(self) -> int:
@@ -112,13 +114,13 @@ _PARTS: Recall[tuple[CachePart, ...]] = Recall(64)
 
 
 def _cache_parts(model: Model, recipe: Recipe, keeping: Keeping) -> tuple[CachePart, ...]:
-    every = _shared_indexer(model) if keeping.index_everywhere else None
+    chosen = _shared_indexer(model)
     found: dict[tuple[str, int], list[CachePart]] = {}
     for layer, depths in kinds_of_layer(model):
         for piece in depths.cut(recipe.layer_cuts):
             for at, name in enumerate(layer.parts):
                 before = layer.parts[:at].count(name)  # a layer may have a part twice
-                place = _Place(name, recipe, piece, every, keeping.conv_less)
+                place = _Place(name, recipe, piece, chosen, keeping)
                 for part in _parts(place, model.parts[name]):
                     _join(found.setdefault((part.name, before), []), part)
     return tuple(part for alike in found.values() for part in alike)
@@ -129,14 +131,14 @@ def draft_parts(
 ) -> tuple[CachePart, ...]:
     """What the model's own draft layers keep; `layers` says how many of them are used."""
     found: dict[str, list[CachePart]] = {}
-    every = _shared_indexer(model) if keeping.index_everywhere else None
+    chosen = _shared_indexer(model)
     left = layers if layers is not None else sum(count for count, _ in model.drafts())
     for count, layer in model.drafts():
         used = min(count, left)
         left -= used
         for name in layer.parts if used else ():
             depths = Depths.of([(model.layers, used)])
-            place = _Place(name, recipe, depths, every, keeping.conv_less)
+            place = _Place(name, recipe, depths, chosen, keeping)
             for part in _parts(place, model.parts[name]):
                 own = replace(part, name=f"draft {part.name}", draft=True)
                 _join(found.setdefault(own.name, []), own)
@@ -167,9 +169,9 @@ class _Place:
     name: str
     recipe: Recipe
     depths: Depths
-    index: Indexer | None = None
-    """The indexer of layers that have none of their own, where those keep its keys."""
-    conv_less: int = 0
+    chosen: Indexer | None = None
+    """The indexer of layers that have none of their own and share its choice."""
+    keeping: Keeping = AS_DEFINED
 
     def component(self, word: str, heads: int, width: int, dimension: str) -> Component:
         form = self._named(word) if word == "state" else None
@@ -201,17 +203,18 @@ def _softmax(place: _Place, part: Gqa | Mla) -> Iterator[CachePart]:
         if part.rope_dim:
             kept.append(place.component("rope_key", 1, part.rope_dim, "rope_key"))
     growth, limit = _growth(part)
-    yield replace(place.part(place.name, part.form, tuple(kept)), growth=growth, limit=limit)
+    indexer = place.chosen if part.indexer == "shared" else part.indexer
+    top = indexer.top if isinstance(indexer, Indexer) else 0
+    own = place.part(place.name, part.form, tuple(kept))
+    yield replace(own, growth=growth, limit=limit, selected=top if growth == "token" else 0)
     every = 1
     if part.compress is not None:
         every = part.compress.every
         entry = place.component("compressed", 1, part.compress.width, "latent")
         made = place.part(f"{place.name} compressed", "compressed", (entry,))
-        yield replace(made, every=every)
-    indexer = part.indexer if isinstance(part.indexer, Indexer) else None
-    if part.indexer == "shared":
-        indexer = place.index
-    if indexer is not None:
+        yield replace(made, every=every, selected=top)
+    kept_here = part.indexer != "shared" or place.keeping.index_everywhere
+    if isinstance(indexer, Indexer) and kept_here:
         index = place.component("index_key", 1, indexer.key_dim, "index_key")
         yield replace(place.part(f"{place.name} index", "indexer", (index,)), every=every)
 
@@ -245,7 +248,7 @@ def _state(
         case ShortConv():
             channels = part.width
     if not isinstance(part, Lightning):
-        columns = max(1, part.conv - place.conv_less)
+        columns = max(1, part.conv - place.keeping.conv_less)
         yield place.component("conv_state", channels, columns, "channels")
     if heads:
         yield place.component("state", heads, width, "state_heads")

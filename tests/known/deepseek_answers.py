@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import cache
 from math import sqrt
 
-from kvdsl.costs import memory, passes, weights
+from kvdsl.costs import memory, roofline, weights
 from kvdsl.costs.cache import bytes_per_token_on_rank
 from kvdsl.placement.tensors import tensors
 from kvdsl.project.loader import load_text
@@ -147,7 +147,7 @@ def requests(where: Fraction, holders: int = 1) -> Quantity:
 
 def experts_on_a_rank() -> Fraction:
     """Bytes of routed experts on a rank over those of one expert in all layers."""
-    read = made_by(DEEPSEEK.plan("dp8"), "decode.weight_read.routed_experts", passes.read_time)
+    read = made_by(DEEPSEEK.plan("dp8"), "decode.weight_read.routed_experts", roofline.read_time)
     stored = read.inputs[0].inputs[0]  # of which tokens hit a share
     one = parameters("routed_experts") / int(SHAPE["routed_experts"])
     return Fraction(stored.value) / one
@@ -194,7 +194,7 @@ WITH_RESERVE = answers(
 
 def read(deployment: str, name: str) -> Fraction:
     """Bytes behind a time of reading."""
-    size = made_by(DEEPSEEK.plan(deployment), name, passes.read_time).inputs[0]
+    size = made_by(DEEPSEEK.plan(deployment), name, roofline.read_time).inputs[0]
     return Fraction(size.value)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from kvdsl.costs import cache, memory, passes, weights
+from kvdsl.costs import attention, cache, memory, weights
 from kvdsl.plan import Plan
 from kvdsl.units import Quantity
 from tests.known.published import Answer, Key, Spec, answers, given, made_by, quantity, rows
@@ -53,7 +53,7 @@ BYTES = answers(
     terms={
         "kv_heads_per_rank_tp16": lambda: kv_heads_on_a_rank(LLAMA.plan("tp16")),
         "query_heads_per_rank_tp16": lambda: (
-            made_by(LLAMA.plan("tp16"), "decode.tpot", passes.attention_work).inputs[2].value
+            made_by(LLAMA.plan("tp16"), "decode.tpot", attention.attention_work).inputs[2].value
         ),
         "cluster_bytes_per_token_tp16": lambda: quantity(
             LLAMA.plan("tp16"), "KV101", "bytes a token, all ranks"

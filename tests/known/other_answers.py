@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
-from kvdsl.costs import collectives, passes
+from kvdsl.costs import carried, collectives
 from kvdsl.costs.experts import gathered_over_sent, ranks_reached
 from tests.known.published import (
     Answer,
@@ -147,7 +147,7 @@ LAYER = answers(
 
 def pairs(deployment: str) -> Fraction:
     plan = SMALL.plan(deployment)
-    return Fraction(made_by(plan, "prefill.ttft", passes.causal_pairs).value)
+    return Fraction(made_by(plan, "prefill.ttft", carried.causal_pairs).value)
 
 
 PAIRS = answers(
