@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvdsl.pipeline import compile_text
 from kvdsl.costs.attention import attention_work
 from kvdsl.costs.carried import bounded_pairs, causal_pairs, selected_bytes
 from kvdsl.formulas import Term
+from kvdsl.pipeline import compile_text
 from kvdsl.plan import Plan
 
 SPEC = """kvspec 1

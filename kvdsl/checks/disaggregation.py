@@ -120,36 +120,31 @@ def _judged(made: Service, *, pays: bool) -> Iterator[Fact]:
         return
     values, there = made.all, one.estimate.values
     degrees = one.estimate.subject.degrees
-    finite = float(one.time.value) < float("inf")
     fills: dict[str, Fill] = {
         "apart": apart.quantity,
-        "one": one.time.quantity if finite else "forever: prefill alone would fill them",
+        "one": one.time.quantity,
         "transfer": moved.visible.quantity,
-        "against": _held_up(one, pays=pays, finite=finite),
+        "against": _held_up(one, pays=pays),
         "ttft": there["prefill.ttft"].quantity,
-        "tpot": there["decode.tpot"].quantity if finite else "",
+        "tpot": there["decode.tpot"].quantity,
         "apart_ttft": values["prefill.ttft"].quantity,
         "apart_tpot": values["decode.tpot"].quantity,
     }
     shows: tuple[tuple[str, Quantity], ...] = (
         ("visible transfer", moved.visible.quantity),
         ("a request in two pools", apart.quantity),
+        ("a request in one pool", one.time.quantity),
+        ("saved interference", one.held_up.quantity),
     )
     better = None
-    if finite:
-        shows += (("a request in one pool", one.time.quantity),
-                  ("saved interference", one.held_up.quantity))  # fmt: skip
     if not pays:
         better = Suggestion(f"one pool: {degrees.text()}", degrees.text(), one.estimate, APART)
     yield Fact(written(moved, "over"), fills, shows, better)
 
 
-def _held_up(one: Together, *, pays: bool, finite: bool) -> str:
-    """What the transfer is weighed against: nothing where no prompt holds up another's tokens, or
-    where an engine's pace has it in the time of a token."""
+def _held_up(one: Together, *, pays: bool) -> str:
+    """What the transfer is weighed against: nothing where no prompt holds up another's tokens."""
     verb = "saves" if pays else "for"
-    if not finite:
-        return f" {verb} all the time that prompts would hold up decode"
     if not one.held_up.value:
         return ""
     return f" {verb} {shown(one.held_up.quantity)} that prompts would hold up decode"

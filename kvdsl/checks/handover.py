@@ -197,7 +197,6 @@ def unpaired_stages(made: Service) -> Iterator[Fact]:
           pool prefill { on = 1 x nodes.hgx_h100; replicas = 2 }
           pool decode  { on = 1 x nodes.hgx_h100; replicas = 2 }
           transfer { over = links.roce_200 }
-          allow KV170 because "decode is to be steady"
         }
 
     Instead

@@ -9,6 +9,7 @@ from kvdsl.costs.cache import held_tokens
 from kvdsl.costs.fitted import place
 from kvdsl.costs.load import output_of
 from kvdsl.costs.pace import constants
+from kvdsl.costs.sustained import sustained
 from kvdsl.diagnostics import Severity
 from kvdsl.rules import Rule, rule
 from kvdsl.units import REQUEST_RATE, TIME, TOKENS, WORK_RATE, Quantity, shown
@@ -81,7 +82,8 @@ def _place_waited(study: Study) -> Quantity | None:
     found = study.costs
     if found.load is None or study.subject.workload.concurrency is None:
         return None
-    output, tpot = output_of(study.subject), found.values["decode.tpot"]
+    turn = found.decode.turn if found.decode is not None else None
+    output, tpot = output_of(study.subject), turn or found.values["decode.tpot"]
     wait = place(found.load, output, tpot, constants(study.subject), always=False)
     return None if wait is None else wait.quantity
 
@@ -99,7 +101,10 @@ def _place_said(wait: Quantity | None) -> str:
     "costs",
     "prompts arrive faster than they are prefilled: {rate} against {most} at the most",
     label="the workload asks {rate}",
-    notes=("a prompt keeps the slowest stage busy for {stage}; the queue grows without bound",),
+    notes=(
+        "a prompt keeps the slowest stage busy for {stage}, which alone allows {alone}; the queue "
+        "grows without bound",
+    ),
     helps=("a lower rate, more replicas, or more prefix hits",),
     silences=("KV202",),
 )
@@ -131,16 +136,25 @@ def prefill_overrun(study: Study) -> Iterator[Fact]:
     found, workload = study.costs, study.subject.workload
     if found.prefill is None or not found.prefill.saturated or workload.rate is None:
         return
-    most = study.subject.degrees.holders / float(found.prefill.stage.value)
+    prompts = study.subject.degrees.holders / float(found.prefill.stage.value)
+    alone = Quantity(prompts / float(study.subject.pool.share or 1), REQUEST_RATE)
+    most = _sustained(study) or alone
     yield Fact(
         study.subject.place("workload"),
         {
             "rate": Quantity(workload.rate, REQUEST_RATE),
-            "most": Quantity(most, REQUEST_RATE),
+            "most": most,
             "stage": found.prefill.stage.quantity,
+            "alone": alone,
         },
-        (("highest rate", Quantity(most, REQUEST_RATE)),),
+        (("highest rate", most),),
     )
+
+
+def _sustained(study: Study) -> Quantity | None:
+    """The highest rate that prefill, decode and the cache serve together."""
+    rate = sustained(study.costs) if study.costs.fits else None
+    return None if rate is None else Quantity(rate, REQUEST_RATE)
 
 
 @rule(
@@ -187,22 +201,22 @@ def rate_overrun(study: Study) -> Iterator[Fact]:
         return
     if found.prefill is not None and found.prefill.saturated:  # KV203
         return
-    whole = float(workload.output or 0) * found.number("decode.tpot")
+    whole = float(output_of(study.subject).value) * found.number("decode.tpot")
     if "prefill.ttft" in found.values:
         whole += found.number("prefill.ttft")
-    fits = found.values["kv.sequences"].quantity
-    if not whole:
+    most = _sustained(study)
+    if not whole or most is None:
         return
     yield Fact(
         study.subject.place("workload"),
         {
             "rate": Quantity(workload.rate, REQUEST_RATE),
-            "most": Quantity(float(fits.value) / whole, REQUEST_RATE),
+            "most": most,
             "needed": found.load.asked.quantity,
-            "fits": fits,
+            "fits": found.values["kv.sequences"].quantity,
             "whole": Quantity(whole, TIME),
         },
-        (("rate", Quantity(workload.rate, REQUEST_RATE)),),
+        (("rate", Quantity(workload.rate, REQUEST_RATE)), ("highest rate", most)),
     )
 
 

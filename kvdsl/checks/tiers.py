@@ -74,7 +74,7 @@ def tier_below_demand(made: Service) -> Iterator[Fact]:
         Below the demand loads queue without end, and evictions hold up what evicts.
 
     Example
-        tier slow { read = 100 GB/s; write = 10 GB/s }
+        tier slow { read = 100 GB/s; write = 8 GB/s }
 
         deployment served {
           model    = models.llama_3_1_8b
@@ -85,7 +85,7 @@ def tier_below_demand(made: Service) -> Iterator[Fact]:
           budget   { reserve = 3 GB }
           workload {
             prompt = 8 ktok; output = 500 tok
-            rate = 30 req/s; prefix_hits = 50 %
+            rate = 20 req/s; prefix_hits = 50 %
           }
           tiers    { disk { tier = slow; capacity = 15 TB per node } }
         }

@@ -215,7 +215,7 @@ def rank_record(share: CacheShard) -> Fraction:
 def request_on_rank(stage: Stage, tokens: Any, page: int = 1, *, states: bool = True) -> Fraction:
     """Bytes of a request of so many tokens on a rank of a stage; pages count whole. `states` are
     those of fixed size, which a request has once however long it is."""
-    found = []
+    found: list[Any] = []
     for share in stage.cache:
         if share.part.state and not states:
             continue

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kvdsl import units
-from kvdsl.arithmetic import over, rate
+from kvdsl.arithmetic import over, rate, real
 from kvdsl.costs import collectives, overlap, passes
 from kvdsl.costs.carried import cache_bytes, decode_carried, request_reads
 from kvdsl.costs.collectives import CollectiveCost
@@ -20,6 +20,7 @@ from kvdsl.costs.memory import Ledger
 from kvdsl.costs.origins import fixed
 from kvdsl.costs.passes import RankTime
 from kvdsl.costs.roofline import bandwidth_of, read_time
+from kvdsl.costs.turns import Turns
 from kvdsl.formulas import Term, formula, greatest, total
 from kvdsl.placement.placement import Placement
 from kvdsl.spec.hardware import Device
@@ -43,9 +44,14 @@ class Decode:
     terms: dict[str, Term]
     beside: tuple[tuple[str, float], ...] = ()
     yielded: float = 1.0
+    turn: Term | None = None
+    """For how long a request keeps its place, by its tokens (`time = ideal`)."""
 
 
-def decode(placement: Placement, books: tuple[Ledger, ...], load: Load) -> Decode:
+def decode(
+    placement: Placement, books: tuple[Ledger, ...], load: Load, turns: Turns | None = None
+) -> Decode:
+    """The step of a load; with `turns` prompts are computed on the same devices."""
     carried = decode_carried(placement, load.batch, load.context)
     times = passes.rank_times(placement, books, carried)
     exchanged = collectives.costs(
@@ -61,6 +67,16 @@ def decode(placement: Placement, books: tuple[Ledger, ...], load: Load) -> Decod
         else fixed("collectives", 0.0, "no group has two ranks", TIME)
     )
     tpot = total("time of a token", [*(s.time for s in stages), collective])
+    shared: dict[str, Term] = {}
+    beside: tuple[tuple[str, float], ...] = ()
+    turn = tpot
+    if turns is not None:
+        step = tpot.named("time of a step")
+        found = turns.shared(load, step)
+        tpot = turns.token(step, found.prompts)
+        turn = turns.turn(tpot)
+        shared = {"decode.prompts": found.prompts, "prefill.throughput": found.throughput}
+        beside = (("prompts of others", real(found.prompts.value)),)
     terms = {
         "decode.tpot": tpot,
         "decode.kv_read": over_stages(placement, times, "cache read", lambda t: t.cache_read),
@@ -70,11 +86,12 @@ def decode(placement: Placement, books: tuple[Ledger, ...], load: Load) -> Decod
         ),
         "decode.collectives": collective,
         "decode.throughput": token_throughput.derive(
-            "decode throughput", requests=load.served, tpot=tpot
+            "decode throughput", requests=load.served, tpot=turn
         ),
+        **shared,
         **kinds_read(placement, times),
     }
-    return Decode(times, exchanged, terms)
+    return Decode(times, exchanged, terms, beside, turn=turn)
 
 
 def kinds_read(placement: Placement, times: tuple[RankTime, ...]) -> dict[str, Term]:

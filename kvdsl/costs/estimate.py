@@ -29,6 +29,7 @@ from kvdsl.costs.memory import Capacity, Ledger
 from kvdsl.costs.origins import of_layout
 from kvdsl.costs.pace import constants
 from kvdsl.costs.prefill import Prefill, prefill
+from kvdsl.costs.turns import turns
 from kvdsl.formulas import Term, formula, total
 from kvdsl.placement.placement import Placement, build
 from kvdsl.placement.subject import Subject
@@ -119,7 +120,7 @@ def _timed(
         values.update(step.terms)
         _arriving(subject, values)
         if first is not None:
-            first = _placed(first, carried, values["decode.tpot"], subject)
+            first = _placed(first, carried, step.turn or values["decode.tpot"], subject)
             values.update({"prefill.ttft": first.ttft} if not first.saturated else {})
         values["memory.free"] = _free(placement, books, carried)
     values.update(money.paid([placement], subject.deployment, values))
@@ -188,7 +189,7 @@ def _decoded(
     else:
         asked = _solved(placement, books, capacity, first)
     carried = load(subject, asked, capacity)
-    return carried, decode(placement, books, carried)
+    return carried, decode(placement, books, carried, turns(placement, books, first))
 
 
 @formula(
@@ -211,11 +212,12 @@ def _solved(
     wait = 0.0 if first is None else finite_or(first.ttft.value, 0.0)
     limit = at_least(floored(capacity.value, 1), 1)
     output = real(output_of(placement.subject).value)
+    taken = turns(placement, books, first)
 
     def needed(count: Any) -> Any:
         """Requests in flight by Little's law if so many share a step."""
         asked = Term("requests in flight", count, units.REQUESTS)
-        step = decode(placement, books, load(placement.subject, asked, capacity))
+        step = decode(placement, books, load(placement.subject, asked, capacity), taken)
         flying = in_flight(
             rate=rate,
             ttft=wait,

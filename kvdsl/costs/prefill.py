@@ -62,6 +62,18 @@ def prompt_throughput(servers: int, prompt: Number, stage: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptPass:
+    """Prompts in one pass: `stages` are its times, `stage` that of the slowest, `block` the tokens
+    that a rank works on."""
+
+    times: tuple[RankTime, ...]
+    exchanges: tuple[CollectiveCost, ...]
+    stages: tuple[Term, ...]
+    stage: Term
+    block: Term
+
+
+@dataclass(frozen=True, slots=True)
 class Prefill:
     times: tuple[RankTime, ...]
     exchanges: tuple[CollectiveCost, ...]
@@ -87,7 +99,45 @@ class Prefill:
 def prefill(placement: Placement, books: tuple[Ledger, ...]) -> Prefill:
     subject = placement.subject
     new, found = prompt_terms(subject)
-    carried = prefill_carried(placement, new, found)
+    made = pass_of_prompts(placement, books)
+    stages = list(made.stages)
+    service = total("prefill of a prompt", stages)
+    slowest = made.stage
+    servers = _servers(placement)
+    return Prefill(
+        made.times,
+        made.exchanges,
+        service,
+        slowest,
+        _ttft(subject, service, slowest, servers),
+        throughput(placement, new, slowest),
+        new,
+        found,
+        made.block,
+    )
+
+
+def _servers(placement: Placement) -> Term:
+    return of_layout(
+        placement.subject,
+        "prompts at once (DP ranks of all replicas)",
+        placement.degrees.holders,
+    )
+
+
+def throughput(placement: Placement, tokens: Term, stage: Term) -> Term:
+    """Tokens a second, where the slowest stage takes so long for those of a pass."""
+    return prompt_throughput.derive(
+        "prefill throughput", servers=_servers(placement), prompt=tokens, stage=stage
+    )
+
+
+def pass_of_prompts(
+    placement: Placement, books: tuple[Ledger, ...], prompts: Term | None = None
+) -> PromptPass:
+    """So many prompts on each DP rank at once, or one."""
+    new, found = prompt_terms(placement.subject)
+    carried = prefill_carried(placement, new, found, prompts)
     times = passes.rank_times(placement, books, carried)
     exchanged = collectives.costs(
         placement, carried.tokens, carried.sampled, "prefill", pairs=carried.pairs, found=found
@@ -97,23 +147,8 @@ def prefill(placement: Placement, books: tuple[Ledger, ...]) -> Prefill:
     taken = {stage.number: [slow[stage.number].time] for stage in placement.stages}
     for cost in exchanged:
         taken[cost.exchange.stage].append(cost.all)
-    stages = [total(f"prefill in stage {number}", terms) for number, terms in taken.items()]
-    service = total("prefill of a prompt", stages)
-    slowest = greatest("slowest stage", stages)
-    servers = of_layout(
-        subject, "prompts at once (DP ranks of all replicas)", placement.degrees.holders
-    )
-    return Prefill(
-        times,
-        exchanged,
-        service,
-        slowest,
-        _ttft(subject, service, slowest, servers),
-        prompt_throughput.derive("prefill throughput", servers=servers, prompt=new, stage=slowest),
-        new,
-        found,
-        carried.tokens,
-    )
+    stages = tuple(total(f"prefill in stage {number}", terms) for number, terms in taken.items())
+    return PromptPass(times, exchanged, stages, greatest("slowest stage", stages), carried.tokens)
 
 
 def prompt_terms(subject: Subject) -> tuple[Term, Term]:

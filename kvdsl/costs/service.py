@@ -173,6 +173,6 @@ def _compared(
     if "prefill.ttft" not in values or "decode.tpot" not in values:
         return None, None
     return (
-        together(moved.sender, moved.receiver, rate),
+        together(moved.sender, moved.receiver),
         apart(values["prefill.ttft"], values["decode.tpot"], moved.receiver.subject),
     )

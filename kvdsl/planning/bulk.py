@@ -23,6 +23,7 @@ from kvdsl.costs.fitted import Serving, alone, beside, fewest, place, serving
 from kvdsl.costs.load import Load, arriving_throughput, load
 from kvdsl.costs.memory import Ledger
 from kvdsl.costs.pace import Constants, constants
+from kvdsl.costs.prefill import found_tokens, new_tokens
 from kvdsl.costs.steady import Lengths
 from kvdsl.diagnostics import Diagnostic, Severity
 from kvdsl.formulas import Term
@@ -316,9 +317,10 @@ def _array(term: Term, loads: Loads) -> Array:
 
 def pool_lengths(pool: Prepared, loads: Loads) -> Lengths:
     hits = float(pool.placement.subject.workload.prefix_hits)
+    new = new_tokens(prompt=loads.prompt, hits=hits)
     return Lengths(
-        Term("tokens to compute", loads.prompt * (1 - hits), units.TOKENS),
-        Term("tokens found", loads.prompt * hits, units.TOKENS),
+        Term("tokens to compute", new, units.TOKENS),
+        Term("tokens found", found_tokens(prompt=loads.prompt, new=new), units.TOKENS),
         Term("output", loads.output, units.TOKENS),
     )
 

@@ -48,7 +48,8 @@ def _alone(made: Outcome, loads: Sequence[Load]) -> bool:
         return False
     found = [load[pool] for load in loads]
     given = {tuple(getattr(w, word) is None for word in NUMBERS) for w in found}
-    return len(given) == 1 and not any(w.classes for w in found)
+    alike = len({w.generates for w in found}) == 1  # a load without output has no decode
+    return len(given) == 1 and alike and not any(w.classes for w in found)
 
 
 # --- one by one --------------------------------------------------------------------------------

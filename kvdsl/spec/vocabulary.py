@@ -49,7 +49,7 @@ _TERMS = (
     Term("decode.weight_read", units.TIME, "of it: weights read, slowest rank"),
     Term("decode.collectives", units.TIME, "of it: collectives and sends"),
     Term("decode.launches", units.TIME, "of it: launches of kernels (fitted)"),
-    Term("decode.prompts", units.TIME, "of it: waiting while others are prefilled (fitted)"),
+    Term("decode.prompts", units.TIME, "of it: waiting while the same devices prefill others"),
     Term("decode.tpot_low", units.TIME, "nine of ten measurements lie above (fitted)"),
     Term("decode.tpot_high", units.TIME, "nine of ten measurements lie below (fitted)"),
     Term("decode.throughput", units.TOKEN_RATE, "of the deployment"),

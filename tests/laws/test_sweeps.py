@@ -42,7 +42,10 @@ deployment run {{
   sweep    {{ {axes}; show = [{show}] }}
 }}
 """
-TIMES = "decode.tpot, decode.kv_read, decode.kv_read_mean, decode.collectives, decode.throughput"
+TIMES = (
+    "decode.tpot, decode.prompts, decode.kv_read, decode.kv_read_mean, decode.collectives, "
+    "decode.throughput"
+)
 SHOW = (
     f"{TIMES}, prefill.ttft, prefill.throughput, kv.tokens, kv.sequences, kv.bytes_per_request, "
     "kv.copies, kv.tokens_per_rank, memory.free, memory.weights, cost.per_mtok, cost.per_hour, "
@@ -69,6 +72,14 @@ CASES = {
     ),
     "rates": ("llama_3_1_70b", LAYOUT, "prompt = 2 ktok; output = 300 tok; rate = 1 req/s",
               f"{RATES}; {PROMPTS}"),
+    "turns": (
+        "llama_3_1_70b", "layout = pp2", "prompt = 2 ktok; output = 3 tok; rate = 1 req/s",
+        f"{RATES}; workload.prompt = [10 tok, 30 ktok]; workload.output = [0 tok, 1 tok, 90 tok]",
+    ),
+    "clients": (
+        "llama_3_1_70b", LAYOUT, MIXED,
+        f"{COUNTS}; workload.prompt = [10 tok, 30 ktok]; workload.output = [0 tok, 1 tok, 90 tok]",
+    ),
     "engine_rates": (
         "llama_3_1_70b", f"{LAYOUT}; {VLLM}", "prompt = 2 ktok; output = 300 tok; rate = 1 req/s",
         f"{RATES}; {PROMPTS}",

@@ -1,0 +1,142 @@
+"""Turns: prefill and decode on the same devices, at ideal times.
+
+Comes in: a placement, the prefill of one of its prompts, and a load. Goes out: what a token waits
+while prompts of others are computed, and how long a request keeps its place for each of its tokens.
+A device does one or the other: of its time, what prompts take is gone for tokens, as at an engine's
+pace. Clients who wait for answers are each other's prompts; of a rate, what arrives while a token
+is made. With `context` requests never end, and no prompt comes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from kvdsl.arithmetic import at_least, over, real, some, where
+from kvdsl.costs.load import Load, arrivals_at, output_of
+from kvdsl.costs.memory import Ledger
+from kvdsl.costs.origins import fixed, of_layout
+from kvdsl.costs.prefill import Prefill, pass_of_prompts, rate_of_server, throughput
+from kvdsl.costs.steady import positive, prompts_share, step_tokens, token_time
+from kvdsl.formulas import Term, formula
+from kvdsl.placement.placement import Placement
+from kvdsl.placement.subject import Subject
+from kvdsl.units import NONE, REQUESTS, TIME
+
+Number = int | Fraction | float
+
+_IN_FULL = fixed("share waited for", 1, "time = ideal: a device does one thing at a time")
+_EACH = fixed("tokens that a step yields", 1, "one of each request")
+
+
+@formula("requests - 1", REQUESTS,
+         "a request in flight meets the others: Reiser, Lavenberg, J. ACM 27(2), 1980")  # fmt: skip
+def others(requests: Number) -> Number:
+    return at_least(requests - 1, 0)
+
+
+@formula(
+    "arrivals x output x time of a step / (1 - arrivals x prefill), or all others where prefill "
+    "alone takes longer than there is",
+    REQUESTS,
+    "Little's law; prefill and decode take turns on a device",
+)
+def decoding(
+    arrivals: float, output: float, step: float, prefill: float, others: Number
+) -> float:  # fmt: skip
+    left = 1 - real(arrivals) * real(prefill)
+    made = real(arrivals) * real(output) * real(step) / where(left > 0, left, 1)
+    return where(left > 0, made, real(others))
+
+
+@formula("requests / output, at least 1", NONE, "prompts that come in a step are computed together")
+def prompts_together(requests: Number, output: Number) -> Number:
+    return at_least(over(requests, output), 1)
+
+
+@formula("time of a token + own prefill / output", TIME, "a request keeps its place through both")
+def token_turn(tpot: float, prefill: float, output: float) -> float:
+    return real(tpot) + real(prefill) / real(output)
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What a token waits for prompts of others, and the tokens a second in passes of so many."""
+
+    prompts: Term
+    throughput: Term
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """`arrivals` at a server (a DP rank), None where clients wait for answers."""
+
+    placement: Placement
+    books: tuple[Ledger, ...]
+    first: Prefill
+    output: Term
+    arrivals: Term | None
+
+    def shared(self, load: Load, step: Term) -> Shared:
+        """What prompts of others take, beside a step of so long."""
+        met = others.derive("other requests on the busiest rank", requests=load.busiest)
+        if self.arrivals is not None:
+            met = decoding.derive(
+                "requests that decode on a rank", arrivals=self.arrivals, output=self.output,
+                step=step, prefill=self.first.stage, others=met,
+            )  # fmt: skip
+        together = prompts_together.derive("prompts in a pass", requests=met, output=self.output)
+        chunk, tokens, flow = self.first.stage, self.first.new, self.first.throughput
+        if some(together.value > 1):
+            chunk = pass_of_prompts(self.placement, self.books, together).stage
+            tokens = step_tokens.derive(
+                "prompt tokens of a pass", requests=together, each=self.first.new
+            )
+            flow = throughput(self.placement, tokens, chunk)
+        prompts = prompts_share.derive(
+            "prompts of others",
+            waited=_IN_FULL,
+            requests=met,
+            new=self.first.new,
+            output=self.output,
+            tokens=tokens,
+            chunk=chunk,
+        )
+        return Shared(prompts, flow)
+
+    def token(self, step: Term, prompts: Term) -> Term:
+        return token_time.derive("time of a token", step=step, yielded=_EACH, prompts=prompts)
+
+    def turn(self, tpot: Term) -> Term:
+        """For how long a request keeps its place, by its tokens."""
+        return token_turn.derive(
+            "a token and its part of the prefill", tpot=tpot, prefill=self.first.service,
+            output=self.output,
+        )  # fmt: skip
+
+
+def turns(
+    placement: Placement, books: tuple[Ledger, ...], first: Prefill | None, rate: Term | None = None
+) -> Turns | None:
+    """None where one pool does one thing, or requests never end; `rate` where it is not the
+    workload's."""
+    subject = placement.subject
+    if first is None or not _ends(subject):
+        return None
+    arrivals = rate
+    if arrivals is None and subject.workload.concurrency is None:
+        arrivals = arrivals_at(subject)
+    if arrivals is not None:
+        servers = of_layout(subject, "DP ranks of all replicas", placement.degrees.holders)
+        arrivals = rate_of_server.derive("arrivals at a DP rank", rate=arrivals, servers=servers)
+    return Turns(placement, books, first, output_of(subject), arrivals)
+
+
+def _ends(subject: Subject) -> bool:
+    """Whether requests come to an end, and others with prompts take their places."""
+    workload = subject.workload
+    if workload.context is not None:
+        return False
+    if any(kind.context is not None for kind in workload.classes.values()):
+        return False
+    return positive(output_of(subject))
