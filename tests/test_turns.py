@@ -225,6 +225,30 @@ def test_a_token_takes_no_less_time_among_more_clients(
     assert after["decode.throughput"] >= 0
 
 
+TIMES = ("decode.tpot", "decode.prompts", "prefill.ttft")
+
+
+@pytest.mark.parametrize("load", ["concurrency = 24 req", "rate = 15 req/s"])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("bandwidth = 2000 GB/s", "bandwidth = 2600 GB/s"),
+        ("bf16 = 400 TFLOP/s", "bf16 = 900 TFLOP/s"),
+        ("output = 16 tok;", "output = 16 tok; prefix_hits = 40 %;"),
+        ("kv       = formats.bf16", "kv       = formats.fp8"),
+    ],
+)
+def test_more_of_a_resource_or_less_to_do_never_raises_a_time(
+    load: str, before: str, after: str
+) -> None:
+    given_ = text(f"{LONG}; {load}")
+    assert before in given_
+    old = numbers(compile_text(given_).plan("served"))
+    new = numbers(compile_text(given_.replace(before, after)).plan("served"))
+    assert all(new[name] <= old[name] * (1 + 1e-12) for name in TIMES)
+    assert new["decode.throughput"] >= old["decode.throughput"] * (1 - 1e-12)
+
+
 @pytest.mark.parametrize("engine", ["", "engine = engines.vllm_0_33"])
 def test_a_prompt_that_is_found_whole_still_takes_its_last_token(engine: str) -> None:
     given_ = text(f"{LONG}; concurrency = 4 req; prefix_hits = 100 %", more=engine)

@@ -80,7 +80,7 @@ def keys_met(found: float, new: float) -> float:
 @formula(
     "share waited for x requests x prompt / output / tokens of a chunk x time of a chunk",
     TIME,
-    FITTED,
+    "a device computes prompts or makes tokens; an engine's share is fitted, an ideal one is all",
 )
 def prompts_share(
     waited: float, requests: float, new: float, output: float, tokens: float, chunk: float
