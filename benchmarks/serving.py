@@ -140,7 +140,7 @@ def refitted(reading: Reading, *, left_out: bool) -> int:
     from benchmarks.serving_predict import groups
     from benchmarks.serving_refit import blocks, tables
 
-    found, _ = groups([row for row in reading.rows if row.mode == "agg"])
+    found, _ = groups(reading.rows)
     shown = tables(found, KEYS) if left_out else blocks(found, KEYS)
     for line in shown:
         print(line, flush=True)

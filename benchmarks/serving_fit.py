@@ -2,9 +2,10 @@
 
 Comes in: groups of rows. Goes out: constants by engine, their errors, and predictions with groups
 of rows left out. The formulas are the product's own: inventories of all placements are stacked into
-arrays, so that one evaluation serves all rows. Ratios past 15 % (TPOT) or 50 % (TTFT) count
-linearly; groups of n rows weigh n^(3/4); each constant is drawn to a round start, weakly. No
-constant belongs to a model, a device or a row.
+arrays, so that one evaluation serves all rows. Of two pools the one that decodes is fitted, by its
+time of a token alone. Ratios past a factor of 1.16 (TPOT) or 2.7 (TTFT) count linearly; groups of n
+rows weigh n^(3/4); each constant is drawn to a round start, weakly. No constant belongs to a model,
+a device or a row.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ ROUND: Mapping[str, float] = {
     "prefill": 3.0, "age": 1.25,
     "weights": 0.9, "experts": 0.95, "emulated": 0.75, "cache": 0.65, "attention": 0.5,
     "products_16": 0.8, "products_8": 0.6, "products_4": 0.45, "grouped": 0.4,
-    "prompts": 1.0,
+    "prompts": 1.0, "vectors": 16.0,
     "entry": 25e-3, "steps": 4.0, "own": 1.1, "queue": 0.2, "crowd": 0.9, "length": 0.25,
     "full": 0.4,
 }  # fmt: skip
@@ -45,7 +46,7 @@ ROUND: Mapping[str, float] = {
 
 STEP = ("layer", "sparse", "unfused", "latent", "state", "prefill", "age", "weights", "experts",
         "emulated", "cache", "attention", "products_16", "products_8", "products_4", "grouped",
-        "prompts")  # fmt: skip
+        "vectors", "prompts")  # fmt: skip
 """Constants of TPOT."""
 
 FIRST = ("entry", "steps", "own", "queue", "crowd", "length", "full")
@@ -58,8 +59,8 @@ SHARES = frozenset({"weights", "experts", "emulated", "cache", "attention", "pro
                     "products_8", "products_4", "grouped"})  # fmt: skip
 """Shares of a peak: at most 1."""
 
-LINEAR = {"tpot": 0.15, "ttft": 0.5}
-"""Log ratio past which a row counts linearly."""
+LINEAR = {"tpot": 0.15, "ttft": 1.0}
+"""Log ratio past which a row counts linearly: chosen by left-out error, as what it is drawn to."""
 
 DRAWN = {"tpot": 0.3, "ttft": 0.3}
 """Weight of each constant's pull to its round start: chosen by left-out error."""
@@ -78,13 +79,13 @@ class Stack:
 
 
 def stacks(groups: Sequence[Group]) -> tuple[Stack, ...]:
-    """All rows that one replica serves, by the form of their inventory."""
+    """All rows that pools of one kind of rank decode, by the form of their inventory."""
     found: dict[tuple[object, ...], list[_Piece]] = defaultdict(list)
     for group in groups:
-        pool = group.made.pools[0]
-        if len(group.made.pools) > 1 or len(pool.serving.setting.stocks) > 1:
+        decoding = [pool for pool in group.made.pools if pool.role != "prefill"]
+        if len(decoding) > 1 or len(decoding[0].serving.setting.stocks) > 1:
             continue
-        piece = _piece(pool, group.rows)
+        piece = _piece(decoding[0], group.rows)
         found[piece.form].append(piece)
     return tuple(_stacked(pieces) for pieces in found.values())
 
@@ -119,7 +120,9 @@ def _piece(pool: Prepared, rows: tuple[Row, ...]) -> _Piece:
         return made
 
     serving = replace(pool.serving, setting=replace(pool.serving.setting, sent=recorded))
-    serving.first(serving.at(carried, lengths), carried, lengths, None)
+    at = serving.at(carried, lengths)
+    if pool.role == "both":
+        serving.first(at, carried, lengths, None)
     stock = pool.serving.setting.stocks[0]
     old = pool.serving.constants.age.value != 1
     kinds = tuple(
@@ -132,7 +135,7 @@ def _piece(pool: Prepared, rows: tuple[Row, ...]) -> _Piece:
     )
     engine = pool.placement.subject.engine
     family = engine.family if engine is not None else ""
-    form = (family, old, kinds, reads)
+    form = (family, old, pool.role, kinds, reads)
     return _Piece(form, pool, rows, carried, lengths, sent, costs[0] if costs else None)
 
 
@@ -180,7 +183,7 @@ def _stacked(pieces: list[_Piece]) -> Stack:
         )
         for i, r in enumerate(firsts[0].reads)
     )  # fmt: skip
-    words = ("layers", "sparse", "unfused", "latent", "mixers", "indexers")
+    words = ("layers", "sparse", "unfused", "latent", "mixers", "indexers", "vector")
     counted = {name: over([getattr(f, name) for f in firsts]) for name in words}
     stock = Inventory(firsts[0].stage, firsts[0].book, over([f.bandwidth for f in firsts]),
                       weights, reads, **counted)  # fmt: skip
@@ -195,7 +198,7 @@ def _stacked(pieces: list[_Piece]) -> Stack:
         return (Sent(stock.stage.number, (replace(one_cost, all=whole),)),)
 
     setting = Setting(
-        (stock,), (stock.stage.number,), "both",
+        (stock,), (stock.stage.number,), str(pieces[0].form[2]),
         over([p.pool.serving.setting.ranks for p in pieces]),
         over([p.pool.serving.setting.replicas for p in pieces]), replayed,
     )  # fmt: skip
@@ -239,9 +242,11 @@ class Rested:
 
     stack: Stack
     found: Steady
-    own: Own
+    own: Own | None
 
     def ttft(self, values: Values) -> Array:
+        if self.own is None:
+            return np.full(len(self.stack.rows), np.nan)
         made = paced(self.stack, values)
         met = made.arrival(self.found, self.stack.load, None)
         return first(made.constants, self.stack.lengths, self.own, met).ttft.value
@@ -250,7 +255,10 @@ class Rested:
 def rested(stack: Stack, values: Values) -> Rested:
     made = paced(stack, values)
     found = made.at(stack.load, stack.lengths)
-    return Rested(stack, found, prefilled(made.setting, made.constants, stack.lengths, found))
+    own = None
+    if made.setting.role == "both":
+        own = prefilled(made.setting, made.constants, stack.lengths, found)
+    return Rested(stack, found, own)
 
 
 def _shared_indexer(constants: Constants) -> Constants:
@@ -290,7 +298,8 @@ def table(found: Sequence[Stack]) -> Table:
     weight = np.array([sizes[name] ** -0.25 for name in names])
     return Table(
         tuple(found), rows, np.array([row.tpot for row in rows]) / 1e3,
-        np.array([row.ttft for row in rows]) / 1e3, weight / weight.mean(),
+        np.array([row.ttft if row.mode == "agg" else 0.0 for row in rows]) / 1e3,
+        weight / weight.mean(),
     )  # fmt: skip
 
 

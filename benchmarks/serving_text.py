@@ -29,7 +29,7 @@ def pace(
     out = ["  pace {"]
     for block, names in (("launches", LAUNCHES), ("reached", REACHED)):
         out += [f"    {block} {{", *_lines(fit, engine, names, rows), "    }", ""]
-    out += [*_lines(fit, engine, ("prompts",), rows, "    "), "", "    first {"]
+    out += [*_lines(fit, engine, ("vectors", "prompts"), rows, "    "), "", "    first {"]
     out += [*_lines(fit, engine, FIRST, rows), "    }", ""]
     for name, band in bands.items():
         usual, wide = (f"{round(b * 100)} %" for b in band)

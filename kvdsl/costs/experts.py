@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from math import comb
+from statistics import NormalDist
 from typing import Any
 
-from kvdsl.arithmetic import at_least, each, over, real
+from kvdsl.arithmetic import at_least, each, over, real, root, smaller
 from kvdsl.costs.origins import of_layout, of_model
 from kvdsl.formulas import Term, formula
 from kvdsl.placement.placement import Placement, Stage
@@ -48,6 +49,23 @@ def share_hit(active: int, experts: int, tokens: float) -> float:
     return 1 - at_least(1 - real(active) / real(experts), 0) ** real(tokens)
 
 
+@formula(
+    "the lesser of 1 and share hit + above x sqrt(share hit (1 - share hit) (1 - 1 / EP) / experts "
+    "of a rank)",
+    NONE,
+    "the greatest of so many draws, each of the mean and spread of hits on a rank",
+)
+def share_of_busiest(hit: float, above: float, ep: int, own: float) -> float:
+    spread = root(at_least(real(hit) * (1 - real(hit)), 0) * (1 - 1 / real(ep)) / real(own))
+    return smaller(real(hit) + real(above) * spread, 1.0)
+
+
+def deviations_above(ranks: int) -> float:
+    """How many standard deviations the greatest of so many normal draws lies above their mean:
+    Blom, Statistical Estimates and Transformed Beta-Variables, 1958."""
+    return NormalDist().inv_cdf((ranks - 0.375) / (ranks + 0.25)) if ranks > 1 else 0.0
+
+
 @formula("bytes on the rank x share hit", BYTES)
 def bytes_hit(size: float, hit: float) -> float:
     return real(size) * real(hit)
@@ -60,20 +78,38 @@ def gathered(tokens: float, ranks: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Routed:
-    """Routed experts of a stage: all of a layer, those that a token visits, and the DP ranks that
-    bring their tokens to them."""
+    """Routed experts of a stage: all of a layer, those that a token visits, the DP ranks that bring
+    their tokens to them, the EP ranks that hold `own` each, and how many standard deviations the
+    busiest of these lies above the mean."""
 
     experts: Term
     active: Term
     ranks: Term
+    ep: Term
+    own: Term
+    above: Term
 
     def read(self, size: Term, tokens: Term) -> Term:
-        """Bytes that a pass reads, of `size` on the rank; `tokens` are those of a DP rank."""
-        drawn = gathered.derive("tokens of all DP ranks", tokens=tokens, ranks=self.ranks)
-        hit = share_hit.derive(
-            "share of experts hit", active=self.active, experts=self.experts, tokens=drawn
+        """Bytes that a pass reads, of `size` on the rank, with the hits spread evenly over ranks;
+        `tokens` are those of a DP rank."""
+        return bytes_hit.derive("bytes of experts hit", size=size, hit=self._hit(tokens))
+
+    def read_by_busiest(self, size: Term, tokens: Term) -> Term:
+        """The same of the EP rank that is hit most: the others wait for it."""
+        hit = share_of_busiest.derive(
+            "share hit on the busiest EP rank",
+            hit=self._hit(tokens),
+            above=self.above,
+            ep=self.ep,
+            own=self.own,
         )
         return bytes_hit.derive("bytes of experts hit", size=size, hit=hit)
+
+    def _hit(self, tokens: Term) -> Term:
+        drawn = gathered.derive("tokens of all DP ranks", tokens=tokens, ranks=self.ranks)
+        return share_hit.derive(
+            "share of experts hit", active=self.active, experts=self.experts, tokens=drawn
+        )
 
 
 def routed(placement: Placement, stage: Stage) -> Routed | None:
@@ -83,8 +119,13 @@ def routed(placement: Placement, stage: Stage) -> Routed | None:
     part = model.parts.get(names[-1]) if names else None
     if not isinstance(part, Moe):
         return None
+    subject, ep = placement.subject, placement.degrees.experts.ep
     return Routed(
         of_model(model, "experts of a layer", part.experts),
         of_model(model, "experts that a token visits", part.active),
-        of_layout(placement.subject, "DP ranks that bring tokens", placement.degrees.attention.dp),
-    )
+        of_layout(subject, "DP ranks that bring tokens", placement.degrees.attention.dp),
+        of_layout(subject, "EP ranks", ep),
+        of_model(model, "experts of an EP rank", over(part.experts, ep)),
+        of_layout(subject, "standard deviations of the busiest EP rank above the mean",
+                  deviations_above(ep), "of so many draws"),
+    )  # fmt: skip

@@ -275,6 +275,9 @@ def fewest(limit: Any, needed: Callable[[Any], Any]) -> Any:
     return where(high == limit, greater(high, needed(high)), high)
 
 
+VECTORS = "hidden_vectors"
+"""What a rank reads and writes between its modules, among the times of a pass."""
+
 # --- as a plan shows it --------------------------------------------------------------------------
 
 
@@ -285,7 +288,7 @@ def _rank_time(rank: RankPace) -> RankTime:
         tuple((m.module, m.computed) for m in rank.modules),
         rank.cache_read,
         rank.attention,
-        tuple((m.module, m.time) for m in rank.modules),
+        (*((m.module, m.time) for m in rank.modules), (VECTORS, rank.vectors)),
         rank.kv,
         rank.launches,
     )
@@ -305,6 +308,9 @@ def _decode(placement: Placement, made: Serving, found: Steady, carried: Load) -
             placement, times, "weights read", lambda t: t.weight_read
         ),
         "decode.collectives": total("collectives", [s.collectives for s in found.step]),
+        "decode.vectors": over_stages(
+            placement, times, "hidden vectors", lambda t: dict(t.modules)[VECTORS]
+        ),
         "decode.launches": over_stages(placement, times, "launches", lambda t: t.launches),
         "decode.prompts": found.prompts,
         "decode.throughput": found.throughput,

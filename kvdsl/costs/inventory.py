@@ -45,6 +45,10 @@ KINDS = {
 }
 """Modules whose weights a pass reads, by kind; rows of an embedding are looked up."""
 
+VECTOR = 2
+"""Bytes of a value between modules: engines keep the residual stream in 16 bits, whatever the
+products' formats."""
+
 
 @dataclass(frozen=True, slots=True)
 class Product:
@@ -100,7 +104,8 @@ class CacheRead:
 class Inventory:
     """`layers` are those of the stage; `sparse`, `latent`, `mixers` and `indexers` those with
     routed experts, with MLA, with a state of fixed size, and with an indexer; `unfused` those whose
-    experts no single kernel multiplies in four bits."""
+    experts no single kernel multiplies in four bits. `vector` are the bytes of a token's hidden
+    state."""
 
     stage: Stage
     book: Ledger
@@ -113,6 +118,7 @@ class Inventory:
     latent: Term
     mixers: Term
     indexers: Term
+    vector: Term
 
     @property
     def device(self) -> Device:
@@ -152,6 +158,7 @@ def inventory(placement: Placement, stage: Stage, book: Ledger) -> Inventory:
         layers("layers with a latent", Mla),
         of_model(model, "layers with a state", mixing),
         of_model(model, "layers with an indexer", indexed),
+        of_model(model, "bytes of a hidden vector", VECTOR * model.hidden, BYTES),
     )  # fmt: skip
 
 

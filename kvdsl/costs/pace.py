@@ -43,6 +43,7 @@ class Constants:
     products_4: Term
     grouped: Term
     prompts: Term
+    vectors: Term
     chunk: Term
     entry: Term
     steps: Term
@@ -92,6 +93,7 @@ def constants(subject: Subject) -> Constants | None:
             dimension = (dimensions or {}).get(name, other)
             found[name] = _constant(block, name, dimension)
     found["prompts"] = _constant(pace, "prompts", NONE)
+    found["vectors"] = _constant(pace, "vectors", NONE)
     found["chunk"] = _chunk(subject, pace)
     found["age"] = _age(engine, pace)
     return Constants(**found, tpot=pace.tpot, ttft=pace.ttft)

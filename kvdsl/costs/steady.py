@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kvdsl import units
-from kvdsl.arithmetic import greater, rate, real, smaller, where
+from kvdsl.arithmetic import greater, raised, rate, real, smaller, where
 from kvdsl.costs.draft import Drafting
 from kvdsl.costs.load import Load, place_wait
 from kvdsl.costs.origins import fixed
 from kvdsl.costs.pace import Constants
 from kvdsl.costs.step import FITTED, Passed, Setting, StagePace, paced
 from kvdsl.formulas import Term, formula, greatest, total
-from kvdsl.units import TIME, TOKEN_RATE, TOKENS
+from kvdsl.units import REQUESTS, TIME, TOKEN_RATE, TOKENS
 
 _CLOSED = "closed loops of clients stay bunched: the wait grows slower than their number"
 
@@ -77,15 +77,21 @@ def keys_met(found: float, new: float) -> float:
     return real(found) + real(new) / 2
 
 
+@formula("(requests in flight / replicas, rounded up - 1) / DP ranks", REQUESTS,
+         "a request waits for no prompt of its own")  # fmt: skip
+def others(in_flight: float, replicas: int, ranks: int) -> float:
+    return greater(real(raised(in_flight, replicas)) - 1, 0.0) / real(ranks)
+
+
 @formula(
-    "share waited for x requests x prompt / output / tokens of a chunk x time of a chunk",
+    "share waited for x others x prompt / output / tokens of a chunk x time of a chunk",
     TIME,
     "a device computes prompts or makes tokens; an engine's share is fitted, an ideal one is all",
 )
 def prompts_share(
-    waited: float, requests: float, new: float, output: float, tokens: float, chunk: float
+    waited: float, others: float, new: float, output: float, tokens: float, chunk: float
 ) -> float:
-    return real(waited) * real(requests) * real(new) / real(output) / real(tokens) * real(chunk)
+    return real(waited) * real(others) * real(new) / real(output) / real(tokens) * real(chunk)
 
 
 @formula(
@@ -190,7 +196,12 @@ def _prompts(
     share = prompts_share.derive(
         "prompts of others",
         waited=constants.prompts,
-        requests=load.busiest,
+        others=others.derive(
+            "others on a DP rank",
+            in_flight=load.served,
+            replicas=setting.replicas,
+            ranks=setting.ranks,
+        ),
         new=lengths.new,
         output=lengths.output,
         tokens=tokens,

@@ -72,6 +72,15 @@ def pair_work(queries: float, each: float, keys: float, every: int, limit: float
     return real(queries) * real(each) * smaller(real(keys) / real(every), real(limit))
 
 
+@formula(
+    "layers x vectors x bytes of one x tokens / bandwidth",
+    TIME,
+    "norms, residuals and casts between products: each rank of a TP group has whole vectors",
+)
+def vectors_time(layers: int, vectors: float, size: int, tokens: float, bandwidth: float) -> float:
+    return real(layers) * real(vectors) * real(size) * real(tokens) / real(bandwidth)
+
+
 @formula("layers x launches of one x age x factor", TIME, FITTED)
 def launch_time(layers: int, each: float, age: float, factor: float) -> float:
     return real(layers) * real(each) * real(age) * real(factor)
@@ -113,11 +122,12 @@ class RankPace:
     cache_read: Term
     attention: Term
     kv: Term
+    vectors: Term
     launches: Term
 
     @property
     def time(self) -> Term:
-        parts = [*(m.time for m in self.modules), self.kv, self.launches]
+        parts = [*(m.time for m in self.modules), self.kv, self.vectors, self.launches]
         return total("time of the rank", parts)
 
 
@@ -239,7 +249,16 @@ def rank_pace(stock: Inventory, constants: Constants, passed: Passed) -> RankPac
     modules = tuple(_module(stock, weights, constants, passed) for weights in stock.weights)
     cache_read, attention = _cache(stock, constants, passed)
     kv = greatest("attention over the cache", [cache_read, attention])
-    return RankPace(stock, modules, cache_read, attention, kv, _launches(stock, constants, passed))
+    moved = vectors_time.derive(
+        "hidden vectors",
+        layers=stock.layers,
+        vectors=constants.vectors,
+        size=stock.vector,
+        tokens=passed.tokens,
+        bandwidth=stock.bandwidth,
+    )
+    launches = _launches(stock, constants, passed)
+    return RankPace(stock, modules, cache_read, attention, kv, moved, launches)
 
 
 def _module(stock: Inventory, weights: Weights, constants: Constants, passed: Passed) -> ModuleTime:
@@ -251,7 +270,7 @@ def _module(stock: Inventory, weights: Weights, constants: Constants, passed: Pa
     size, reached = weights.size, constants.weights
     if weights.routed is not None:
         reached = constants.emulated if weights.emulated else constants.experts
-        size = weights.routed.read(size, tokens)
+        size = weights.routed.read_by_busiest(size, tokens)
     read = read_time.derive(f"{word} read", size=size, bandwidth=stock.bandwidth, reached=reached)
     works = []
     for product in weights.products:

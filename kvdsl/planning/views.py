@@ -11,6 +11,7 @@ from kvdsl.arithmetic import over
 from kvdsl.costs import cache, passes
 from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.estimate import Estimate
+from kvdsl.costs.fitted import VECTORS
 from kvdsl.costs.memory import Ledger
 from kvdsl.costs.passes import RankTime
 from kvdsl.costs.prefill import Prefill
@@ -22,7 +23,7 @@ from kvdsl.units import BYTES, BYTES_PER_TOKEN, NONE, TIME, Quantity, counted, g
 MODULE_ORDER = (
     "embedding", "attention", "state_mixer", "indexer", "ffn", "routed_experts", "shared_experts",
     "router",
-    "norms", "head", "tower",
+    "norms", "head", "hidden_vectors", "tower",
 )  # fmt: skip
 
 
@@ -251,9 +252,11 @@ def _step(
     waited = sum(taken for _, taken in beside)
     whole = Quantity(sum(modules.values()) + cached + sent + launched + waited, TIME)
     arithmetic = sum(computed.values())
+    moved = modules.get(VECTORS, 0.0)
     text = _bound(
         (
-            ("memory", "reading weights", sum(modules.values()) - arithmetic),
+            ("memory", "reading weights", sum(modules.values()) - arithmetic - moved),
+            ("memory", "moving hidden vectors", moved),
             ("arithmetic", "arithmetic on weights", arithmetic),
             _attention(phase, slow, cached),
             ("communication", "collectives and sends", sent),

@@ -81,6 +81,9 @@ class Pace(Block):
     prompts: Factor = Field(
         default=Fraction(1), description="of others' prefill, what a token waits for"
     )
+    vectors: Factor = Field(
+        default=0, description="hidden vectors of a token, read or written in a layer"
+    )
     chunk: PositiveTokens = Field(
         default=8192, description="prompt tokens of a DP rank in one step, without a limit"
     )

@@ -48,6 +48,7 @@ _TERMS = (
     Term("decode.kv_read_mean", units.TIME, "the cache read, mean over ranks"),
     Term("decode.weight_read", units.TIME, "of it: weights read, slowest rank"),
     Term("decode.collectives", units.TIME, "of it: collectives and sends"),
+    Term("decode.vectors", units.TIME, "of it: hidden vectors read and written (fitted)"),
     Term("decode.launches", units.TIME, "of it: launches of kernels (fitted)"),
     Term("decode.prompts", units.TIME, "of it: waiting while the same devices prefill others"),
     Term("decode.tpot_low", units.TIME, "nine of ten measurements lie above (fitted)"),
