@@ -10,6 +10,7 @@ import pytest
 
 from kvdsl.diagnostics import Diagnostic
 from kvdsl.pipeline import compile_text
+from kvdsl.planning.questions import Questions
 from kvdsl.project.loader import load_text
 from kvdsl.resolve.changes import Change
 from kvdsl.resolve.resolver import Resolver
@@ -178,3 +179,39 @@ def test_an_axis_of_a_sweep_reaches_a_block_with_a_name() -> None:
     (table,) = compile_text(text, only="swept").plan("swept").sweeps
     one, two = (float(row[0].value) for _, row in table.rows if row[0] is not None)
     assert two == pytest.approx(2 * one, rel=1e-6)
+
+
+# --- names that are asked ------------------------------------------------------------------------
+
+VALUES = (
+    "chat.kv.tokens", "chat.workload.concurrency", "chat.tier.host.tokens", "chat.decode.tpot",
+    "night.tier.disk.load_time", "apart.pools.decode.kv.tokens", "apart.workload.rate",
+    "apart.transfer.time", "both.gpus", "both.cost.per_year", "both.deployments.chat.kv.tokens",
+    "models.llama_3_1_8b.parameters", "models.llama_3_1_8b.kv.bytes_per_token", "chat.power",
+    "apart.pools.prefill.kv.copies", "chat.layout.attention.dp", "chat.budget.reserve",
+)  # fmt: skip
+
+
+@cache
+def questions() -> Questions:
+    return Questions(resolver())
+
+
+def is_answered(name: str) -> bool:
+    found = questions().answer(name)
+    return found.value is not None or bool(found.values)
+
+
+def test_a_name_that_is_suggested_for_a_value_is_answered() -> None:
+    asked = suggested = 0
+    for name in VALUES:
+        assert is_answered(name), name
+        for wrong in mistyped(name):
+            if is_answered(wrong):
+                continue
+            meant = questions().answer(wrong).meant
+            asked += 1
+            suggested += bool(meant)
+            assert not meant or is_answered(meant), (wrong, meant)
+    assert asked > 250
+    assert suggested > asked * 0.8
