@@ -52,6 +52,7 @@ deployment apart {
 fleet both { deployments = [chat, apart] }
 """
 
+PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 QUOTED = re.compile(r"`([^`]+)`")
 
 
@@ -215,3 +216,86 @@ def test_a_name_that_is_suggested_for_a_value_is_answered() -> None:
             assert not meant or is_answered(meant), (wrong, meant)
     assert asked > 250
     assert suggested > asked * 0.8
+
+
+# --- names of requirements -----------------------------------------------------------------------
+
+REQUIRED = {
+    "deployment asked extends chat": (
+        "kv.tokens", "kv.bytes_per_token_per_gpu", "decode.tpot", "prefill.ttft", "memory.free",
+        "tier.host.tokens", "tier.host.load_time", "workload.concurrency", "cost.per_mtok", "long",
+        "decode.weight_read.attention", "layout.attention.dp", "gpus", "power", "model.parameters",
+    ),
+    "deployment asked extends apart": (
+        "transfer.time", "balance.ratio", "pools.decode.kv.tokens", "pools.prefill.memory.weights",
+        "workload.rate", "prefill.throughput", "pools.decode.decode.tpot", "kv.sequences",
+    ),
+    "fleet asked": (
+        "gpus", "power", "cost.per_hour", "cost.per_year", "decode.throughput",
+        "deployments.chat.kv.tokens", "deployments.apart.cost.per_hour",
+        "deployments.chat.workload.concurrency",
+    ),
+}  # fmt: skip
+
+
+def unanswered(head: str, names: Sequence[str]) -> dict[str, list[Diagnostic]]:
+    """What is said of requirements on each name, those of units left out."""
+    own = "\n  deployments = [chat, apart]" if head.startswith("fleet") else ""
+    start = f"{SPEC}{head} {{{own}\n"
+    lines = [f"  require {name} <= 1 tok" for name in names]
+    first = start.count("\n") + 1
+    told: dict[str, list[Diagnostic]] = {name: [] for name in names}
+    for problem in Resolver(load_text(start + "\n".join(lines) + "\n}\n")).check():
+        if problem.code != "KV041":
+            line, _ = problem.span.file.position(problem.span.start)
+            told[names[line - first]].append(problem)
+    return told
+
+
+@pytest.mark.parametrize("head", REQUIRED)
+def test_a_name_that_is_suggested_for_a_requirement_can_be_required(head: str) -> None:
+    names = REQUIRED[head]
+    assert not any(unanswered(head, names).values())
+    wrong = [each for name in names for each in mistyped(name) if PATH.fullmatch(each)]
+    wrong = list(dict.fromkeys(wrong))
+    problems = [p for told in unanswered(head, wrong).values() for p in told if p.code == "KV054"]
+    near = [h for p in problems for h in p.helps if h.startswith("did you mean")]
+    suggested = list(dict.fromkeys(name for line in near for name in QUOTED.findall(line)))
+    parts = ("host", "prefill", "decode", "chat", "apart")  # of a name, underlined alone
+    whole = [name for name in suggested if name not in parts]
+    assert {n: told for n, told in unanswered(head, whole).items() if told} == {}
+    assert len(problems) > 80
+    assert len(near) > len(problems) * 0.8
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("gpus <= 24", "holds"),
+        ("power <= 1 kW", "fails"),
+        ("cost.per_hour <= 500 USD/h", "holds"),
+        ("cost.per_year <= 400_000 USD", "fails"),
+        ("cost.per_year within 5 % of 8760 h * cost.per_hour", "holds"),
+        ("decode.throughput >= 1 tok/s", "holds"),
+        ("deployments.chat.cost.per_hour <= deployments.apart.cost.per_hour", "holds"),
+    ],
+)
+def test_a_fleet_is_judged_by_each_figure_that_it_has(text: str, status: str) -> None:
+    spec = f"{SPEC}fleet asked {{ deployments = [chat, apart]; price = 2 USD/h per device\n"
+    made = compile_text(f"{spec}  require {text}\n}}\n", only="asked").fleets[0]
+    assert [(r.text, r.status) for r in made.requirements] == [(text, status)]
+
+
+def test_what_a_fleet_cannot_add_up_is_told_of_the_requirement_on_it() -> None:
+    bare = "device bare extends devices.h100_sxm { drop price }\n"
+    bare += "deployment free extends chat { on = 1 x bare; drop tiers; layout = { tp = 1 } }\n"
+    spec = f"{SPEC}{bare}fleet asked {{ deployments = [free, apart]\n"
+    found = compile_text(f"{spec}  require cost.per_year <= 1 USD\n}}\n", only="asked").report
+    said = [(d.headline, d.primary.text) for d in found.diagnostics if d.code == "KV912"]
+    assert said == [
+        (
+            "cost.per_year is not answered by this plan, so cost.per_year <= 1 USD was not judged",
+            "`free` lacks it: nothing says what bare costs: give it a `price`, or write "
+            "`price = 2 USD/h per device`",
+        )
+    ]

@@ -16,7 +16,7 @@ from kvdsl.reference.values import default, example, takes
 from kvdsl.resolve.messages import CODES as NAMES
 from kvdsl.resolve.schema import schema_of
 from kvdsl.spec.formats import COMPONENTS, MODULES
-from kvdsl.spec.vocabulary import INPUTS, PATTERNS, VOCABULARY
+from kvdsl.spec.vocabulary import FLEET, INPUTS, PATTERNS, VOCABULARY
 from kvdsl.syntax.messages import CODES as SYNTAX
 from kvdsl.units import MONEY_PER_TOKEN, MONEY_RATE, POWER, UNIT_ROWS, Dimension
 
@@ -147,12 +147,14 @@ def _vocabulary() -> str:
     asked = [*VOCABULARY.values(), *(term for _, term in PATTERNS)]
     rows = [(code(t.name), _unit(t.dimension), t.meaning) for t in asked]
     inputs = [f"{code(name)} ({_unit(dimension)})" for name, dimension in INPUTS.items()]
+    sums = [f"{code(t.name)} ({_unit(t.dimension)}, {t.meaning})" for t in FLEET.values()]
     return "\n\n".join(
         (
             "In `require`, `expect`, `show`, `kvdsl get` and `kvdsl explain`. With pools, "
             "`pools.NAME.VALUE` asks one.",
             table(("value", "unit", "meaning"), rows),
             f"Inputs are asked by path: {', '.join(inputs)}.",
+            f"A fleet answers {', '.join(sums)}, and `deployments.NAME.VALUE`.",
         )
     )
 

@@ -13,6 +13,7 @@ from datetime import date
 from fractions import Fraction
 
 from kvdsl.diagnostics import Label
+from kvdsl.resolve.asked_names import Subject
 from kvdsl.resolve.blocks import Body, Choices, Entry, Kept, Raw, merged
 from kvdsl.resolve.building import (
     Gathered,
@@ -29,7 +30,7 @@ from kvdsl.resolve.combination_messages import (
     ReplicasTwice,
     RolesNotWhole,
 )
-from kvdsl.resolve.conditions import Subject, read_requirement
+from kvdsl.resolve.conditions import read_requirement
 from kvdsl.resolve.context import Context
 from kvdsl.resolve.hardware import kinds_of
 from kvdsl.resolve.inheritance import flat, layered
