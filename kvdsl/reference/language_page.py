@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from kvdsl.placement.degrees import CODES as SIZES
 from kvdsl.project.catalog import PLURALS
 from kvdsl.reference.kinds import KINDS, SPECIAL, Section
-from kvdsl.reference.markdown import code, document, link, table
+from kvdsl.reference.markdown import code, document, link, spec, table
 from kvdsl.reference.values import default, example, takes
+from kvdsl.resolve.code_pages import PAGES
 from kvdsl.resolve.messages import CODES as NAMES
 from kvdsl.resolve.schema import schema_of
 from kvdsl.spec.formats import COMPONENTS, MODULES
@@ -160,6 +161,24 @@ def _vocabulary() -> str:
 
 
 def _codes() -> str:
-    rows = sorted((*SYNTAX, *NAMES, *SIZES))
+    told = sorted((*SYNTAX, *NAMES, *SIZES))
+    rows = [(link(c, f"{c} {name}") if c in PAGES else c, name, text) for c, name, text in told]
     note = "Errors of a text, its names, values and sizes. Those of plans are [rules](rules.md)."
-    return note + "\n\n" + table(("code", "name", "what is wrong"), rows)
+    sections = [_code_page(c, name, text) for c, name, text in told if c in PAGES]
+    return "\n\n".join((note, table(("code", "name", "what is wrong"), rows), *sections))
+
+
+def _code_page(code_: str, name: str, sentence: str) -> str:
+    page = PAGES[code_]
+    # A file that is imported does not stand beside this page.
+    alone = not page.better.startswith("import")
+    return "\n\n".join(
+        (
+            f"### {code_} {name}",
+            f"{sentence} {page.checks}",
+            page.why,
+            spec(f"kvspec 1\n{page.example}", "error"),
+            page.instead,
+            spec(page.better, "part") if alone else f"```\n{page.better}\n```",
+        )
+    )
