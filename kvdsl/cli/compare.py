@@ -15,7 +15,8 @@ from kvdsl.cli.progress import shown
 from kvdsl.render import machine
 from kvdsl.render.characters import wrapped
 from kvdsl.render.machine_plan import comparison_form
-from kvdsl.render.tables import as_markdown, as_text, comparison_table
+from kvdsl.render.plan_tables import comparison_table
+from kvdsl.render.tables import as_markdown, as_text
 
 if TYPE_CHECKING:
     from kvdsl.comparison import Candidate
