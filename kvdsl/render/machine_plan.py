@@ -349,17 +349,37 @@ def comparison_form(comparison: Comparison) -> Json:
             }
             for column in comparison.columns
         ],
-        "rows": [
-            {
-                "name": name,
-                "label": label,
-                "more_is_better": more,
-                "best": [comparison.columns[i].name for i in comparison.best.get(name, ())],
-            }
-            for name, label, more in comparison.rows
-        ],
+        "rows": _rows(comparison),
         "flips": comparison.flips or None,
     }
+
+
+def fleets_form(comparison: Comparison) -> Json:
+    return {
+        "fleets": [
+            {
+                "name": column.name,
+                "fits": column.fits,
+                "times": column.times or None,
+                "findings": list(column.findings),
+                "values": {n: quantity(column.values[n]) for n in sorted(column.values)},
+            }
+            for column in comparison.columns
+        ],
+        "rows": _rows(comparison),
+    }
+
+
+def _rows(comparison: Comparison) -> list[Json]:
+    return [
+        {
+            "name": name,
+            "label": label,
+            "more_is_better": more,
+            "best": [comparison.columns[i].name for i in comparison.best.get(name, ())],
+        }
+        for name, label, more in comparison.rows
+    ]
 
 
 def _sweep(sweep: SweepTable) -> Json:

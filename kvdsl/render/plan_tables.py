@@ -149,6 +149,16 @@ def tiers_table(tiers: Sequence[TierView]) -> Table:
 
 
 def comparison_table(comparison: Comparison) -> Table:
+    return _compared(comparison, ("comparison", "Layouts compared", "layout"))
+
+
+def fleets_table(comparison: Comparison) -> Table:
+    """Fleets side by side."""
+    names = ("fleets", "Fleets compared", "fleet")
+    return _compared(comparison, names)
+
+
+def _compared(comparison: Comparison, names: tuple[str, str, str]) -> Table:
     rows: list[tuple[Cell, ...]] = [
         (label, *(column.values.get(name) for column in comparison.columns))
         for name, label, _ in comparison.rows
@@ -162,9 +172,9 @@ def comparison_table(comparison: Comparison) -> Table:
         for row, (name, _, _) in enumerate(comparison.rows)
         for column in comparison.best.get(name, ())
     )
-    header = ("layout", *(column.name for column in comparison.columns))
-    blank = ("",) * len(header)
-    return Table("comparison", "Layouts compared", header, tuple(rows), blank, best=best)
+    name, title, first = names
+    header = (first, *(column.name for column in comparison.columns))
+    return Table(name, title, header, tuple(rows), ("",) * len(header), best=best)
 
 
 def sweep_table(sweep: SweepTable, *, whole: bool = False) -> Table:
