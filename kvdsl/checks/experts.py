@@ -212,11 +212,12 @@ def redundant_experts(study: Study) -> Iterator[Fact]:
         }
 
     Instead
-        As many as the balancing needs.
+        None where experts divide without them; or as many as the balancing needs, which this tells
+        as information.
 
-        layout fewer { attention { dp = 4 }; experts { ep = 4; redundant = 4 } }
+        layout even { attention { dp = 4 }; experts { ep = 4 } }
 
-        deployment better extends served { layout = fewer }
+        deployment better extends served { layout = even }
     """
     degrees, found = study.subject.degrees, study.costs
     parts = [p for p in study.subject.model.parts.values() if isinstance(p, Moe)]
