@@ -292,6 +292,13 @@ def test_what_a_finding_suggests_does_not_have_that_finding(rule: Rule) -> None:
 
 
 LESS_PLAIN = {
+    "KV145": (
+        BY_CODE["KV145"]
+        .section("Example")
+        .replace("tp = 4; replicas = 2", "tp = 1; replicas = 8")
+        .replace("llama_3_1_70b", "llama_2_7b")
+        .replace("8 ktok; concurrency = 150", "4 ktok; concurrency = 900"),
+    ),
     "KV114": (
         BY_CODE["KV114"].section("Example").replace("prompt = 2 ktok", "prompt = 8 ktok"),
         BY_CODE["KV114"].section("Example").replace("prompt = 2 ktok", "prompt = 16 ktok"),
