@@ -21,7 +21,8 @@ from kvdsl.formulas import Term, total
 from kvdsl.placement.placement import Placement
 from kvdsl.placement.sites import level_of, one_piece
 from kvdsl.planning.absences import paid_absences
-from kvdsl.planning.deploy import Outcome, Told, outcome
+from kvdsl.planning.deploy import Outcome, outcome
+from kvdsl.planning.told import Told
 from kvdsl.requirements import Judged, judge
 from kvdsl.resolve.changes import Change
 from kvdsl.resolve.resolver import Resolver
