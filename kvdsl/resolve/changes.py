@@ -15,11 +15,11 @@ from kvdsl.diagnostics import Diagnostic
 from kvdsl.resolve.blocks import Body, Entry, Raw
 from kvdsl.resolve.combination_messages import ChangeWithoutEffect
 from kvdsl.resolve.declarations import Declarations
-from kvdsl.resolve.deployments import POOL_KEYS
 from kvdsl.resolve.foreign_names import own_name
 from kvdsl.resolve.names import Scope
 from kvdsl.resolve.naming_messages import NoSuchChange, either
 from kvdsl.resolve.paths import CHANGEABLE, NoPath, keys_of
+from kvdsl.resolve.pools import POOL_KEYS
 from kvdsl.source import SourceFile, Span
 from kvdsl.spec.vocabulary import INPUTS
 from kvdsl.syntax.nodes import Assign, Block, Declare, Expr, Name

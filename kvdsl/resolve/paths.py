@@ -13,10 +13,10 @@ from types import MappingProxyType
 
 from kvdsl.resolve.blocks import PLURAL_KEYS, SORTS, Body, Entry, Raw
 from kvdsl.resolve.declarations import Declarations
-from kvdsl.resolve.deployments import POOL_KEYS, pool_raw
 from kvdsl.resolve.foreign_names import own_name
 from kvdsl.resolve.inheritance import flat
 from kvdsl.resolve.naming_messages import a_kind, likely, listed
+from kvdsl.resolve.pools import POOL_KEYS, pool_raw
 from kvdsl.resolve.schema import Attribute, schema_of
 from kvdsl.spec.declaration import Block
 from kvdsl.spec.deployment import Deployment, Pool
