@@ -32,6 +32,15 @@ ROWS: tuple[tuple[str, str, bool], ...] = (
 )
 """Value, label, whether more is better."""
 
+FLEET_ROWS: tuple[tuple[str, str, bool], ...] = (
+    ("gpus", "GPUs", False),
+    ("power", "power", False),
+    ("cost.per_hour", "cost an hour", False),
+    ("cost.per_year", "cost a year", False),
+    ("decode.throughput", "output tokens a second", True),
+)
+"""The same of fleets: their sums."""
+
 LABELS: Mapping[str, str] = MappingProxyType({name: label for name, label, _ in ROWS})
 
 
@@ -51,9 +60,18 @@ class Candidate:
 
 def compare(candidates: Sequence[Candidate]) -> Comparison | None:
     """None where there is nothing beside the plan."""
-    if len(candidates) < 2:
-        return None
-    rows = tuple(row for row in ROWS if any(row[0] in c.values for c in candidates))
+    return _compared(candidates, ROWS) if len(candidates) > 1 else None
+
+
+def compare_fleets(candidates: Sequence[Candidate]) -> Comparison | None:
+    """The sums of fleets, of one too; None where there is no fleet."""
+    return _compared(candidates, FLEET_ROWS) if candidates else None
+
+
+def _compared(
+    candidates: Sequence[Candidate], every: Sequence[tuple[str, str, bool]]
+) -> Comparison:
+    rows = tuple(row for row in every if any(row[0] in c.values for c in candidates))
     columns = tuple(
         Column(
             c.name,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kvdsl.diagnostics import Diagnostic, Report, Severity
-from kvdsl.formulas import Term
 from kvdsl.plan import Input, SweepTable
 from kvdsl.planning.deploy import NO_RULES, Outcome, Rulebook, outcome
-from kvdsl.planning.fleets import fleet_outcome, members_of
+from kvdsl.planning.fleets import fleet_outcome, members_of, outcomes_in
+from kvdsl.planning.questions import Answer, Questions
 from kvdsl.planning.subjects import layout_faults
 from kvdsl.project.catalog import Catalog
 from kvdsl.project.loader import Project, load, load_text
@@ -20,7 +20,6 @@ from kvdsl.resolve.resolver import Resolver
 from kvdsl.source import SourceFile, Span
 from kvdsl.spec.deployment import Fleet, Policy
 from kvdsl.spec.layout import Layout
-from kvdsl.spec.model import Model
 
 if TYPE_CHECKING:
     from kvdsl.plan import Plan
@@ -44,19 +43,6 @@ class Compilation:
             if plan.name == name:
                 return plan
         raise KeyError(name)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What `ask` found: one term, or all values of a deployment or model; `known` are the names
-    that could be asked where it found neither."""
-
-    report: Report
-    value: Term | None = None
-    values: Mapping[str, Term] = field(default_factory=dict)
-    known: tuple[str, ...] = ()
-    absent: str = ""
-    """Why the value that was asked is missing, where that is known."""
 
 
 def compile_path(path: str, changes: Sequence[Change] = (), only: str | None = None) -> Compilation:
@@ -101,7 +87,7 @@ def compiled(
     for fleet in fleets(resolver):
         if only is not None and fleet.name != only:
             continue
-        parts = members_of(fleet, known or _outcomes(resolver, fleet, changes))
+        parts = members_of(fleet, known or outcomes_in(resolver, fleet, changes))
         of_all = fleet_outcome(fleet, parts)
         found.extend(told.diagnostic for told in of_all.told)
         summed.append(fleet_plan(of_all, parts, sources(project)))
@@ -257,15 +243,6 @@ def fleets(resolver: Resolver) -> list[Fleet]:
     return [fleet for fleet in found if isinstance(fleet, Fleet)]
 
 
-def _outcomes(
-    resolver: Resolver, fleet: Fleet, changes: Sequence[Change]
-) -> dict[Span | None, Outcome]:
-    """Of those deployments of a fleet that its file declares, with changes from outside."""
-    places = {each.at for each in fleet.deployments}
-    declared = (resolver.deployment(n, changes)[0] for n in resolver.concrete("deployment"))
-    return {d.at: outcome(d) for d in declared if d is not None and d.at in places}
-
-
 def checked(project: Project, book: Rulebook = NO_RULES) -> Checked:
     """Checks what was loaded: for a caller that keeps files between runs."""
     resolver = Resolver(project)
@@ -310,60 +287,11 @@ def ask(
 ) -> Answer:
     """The value of a dotted name: `llama_405b.kv.tokens`, `models.deepseek_v3.parameters`, or all
     values of `llama_405b`."""
-    return _asked(load(path), dotted, changes, length)
+    return Questions(Resolver(load(path)), changes, length).answer(dotted)
 
 
 def ask_text(text: str, dotted: str, length: int | None = None) -> Answer:
-    return _asked(load_text(text, "<text>"), dotted, (), length)
-
-
-def _asked(project: Project, dotted: str, changes: Sequence[Change], length: int | None) -> Answer:
-    from kvdsl.planning.models import model_values
-
-    resolver = Resolver(project)
-    head, kind = _declared(resolver, dotted)
-    faults = Report.of(resolver.check())
-    if not head:
-        return Answer(faults, known=resolver.declared("deployment"))
-    if kind == "fleet":
-        fleet, wrong = resolver.declaration(head)
-        if not isinstance(fleet, Fleet):
-            return Answer(faults + Report.of(wrong))
-        made_of = fleet_outcome(fleet, members_of(fleet, _outcomes(resolver, fleet, changes)))
-        rest = dotted.removeprefix(head).lstrip(".")
-        return _answer(faults, made_of.values, rest, made_of.absent)
-    if kind == "deployment":
-        deployment, wrong = resolver.deployment(head, changes)
-        if deployment is None:
-            return Answer(faults + Report.of(wrong))
-        made = outcome(deployment)
-        report = faults + Report.of((*wrong, *made.diagnostics))
-        return _answer(report, made.values, dotted.removeprefix(head).lstrip("."), made.absent)
-    declaration, wrong = resolver.declaration(head)
-    report = faults + Report.of(wrong)
-    if not isinstance(declaration, Model):
-        return Answer(report)
-    values = model_values(declaration, length)
-    return _answer(report, values, dotted.removeprefix(head).lstrip("."))
-
-
-def _declared(resolver: Resolver, dotted: str) -> tuple[str, str]:
-    """The longest head of a dotted name that is a declaration, and its kind."""
-    names = dotted.split(".")
-    for count in range(len(names), 0, -1):
-        head = ".".join(names[:count])
-        kind = resolver.kind_of(head)
-        if kind is not None:
-            return head, kind
-    return "", ""
-
-
-def _answer(
-    report: Report, values: Mapping[str, Term], rest: str, absent: Mapping[str, str] | None = None
-) -> Answer:
-    if not rest:
-        return Answer(report, values=values)
-    return Answer(report, values.get(rest), {}, tuple(values), (absent or {}).get(rest, ""))
+    return Questions(Resolver(load_text(text, "<text>")), (), length).answer(dotted)
 
 
 def quoter(text: str = "kvspec 1\n", name: str = "<text>") -> Quoter:

@@ -314,7 +314,11 @@ def largest_terms(term: Term, most: int = 3) -> tuple[Term, ...]:
 
 
 def _put_in(term: Term) -> tuple[Term, ...]:
-    """What was put in, past steps that change nothing: one holder times its tokens."""
+    """What was put in, past steps that change nothing: one holder times its tokens. A definition,
+    as the hours of a year, says nothing of the plan: what it is beside is asked further."""
+    given = [t for t in term.inputs if t.basis != "definition"]
+    if len(given) == 1 and len(term.inputs) > 1:
+        return largest_terms(given[0])
     same = [t for t in term.inputs if t.value == term.value and t.dimension == term.dimension]
     if same:
         return _put_in(same[0])

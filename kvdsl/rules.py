@@ -10,13 +10,14 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from textwrap import indent
 from typing import Any, Literal
 
 from kvdsl.diagnostics import Severity
 
 Stage = Literal["text", "subject", "placement", "costs", "service", "plan"]
 SECTIONS = ("What it checks", "Why it matters", "Example", "Instead")
-_DECLARATION = re.compile(r"^[a-z]+ \w+ (extends \S+ )?\{", re.MULTILINE)
+_DECLARATION = re.compile(r"^([a-z]+ \w+ (extends \S+ )?\{|import \")", re.MULTILINE)
 """Where the spec of a section starts, after its prose."""
 
 
@@ -52,26 +53,41 @@ class Rule:
         return self.doc.strip().partition("\n")[0]
 
     def section(self, title: str) -> str:
-        """The text of one section of the documentation; empty where there is none."""
-        lines = self.doc.splitlines()
-        heads = {line.strip(): number for number, line in enumerate(lines)}
-        if title not in heads:
-            return ""
-        start = heads[title] + 1
-        ends = [heads[t] for t in SECTIONS if t in heads and heads[t] >= start]
-        return inspect.cleandoc("\n".join(lines[start : min(ends, default=len(lines))]))
+        return section(self.doc, title)
 
     def parts(self, title: str) -> tuple[str, str]:
-        """A section's prose, and the spec that ends it."""
-        text = self.section(title)
-        found = _DECLARATION.search(text)
-        start = found.start() if found else len(text)
-        return text[:start].strip(), text[start:].strip()
+        return parts(self.doc, title)
+
+
+def section(doc: str, title: str) -> str:
+    """The text of one section of a documentation; empty where there is none."""
+    lines = doc.splitlines()
+    heads = {line.strip(): number for number, line in enumerate(lines)}
+    if title not in heads:
+        return ""
+    start = heads[title] + 1
+    ends = [heads[t] for t in SECTIONS if t in heads and heads[t] >= start]
+    return inspect.cleandoc("\n".join(lines[start : min(ends, default=len(lines))]))
+
+
+def parts(doc: str, title: str) -> tuple[str, str]:
+    """A section's prose, and the spec that ends it."""
+    text = section(doc, title)
+    found = _DECLARATION.search(text)
+    start = found.start() if found else len(text)
+    return text[:start].strip(), text[start:].strip()
+
+
+def paged(summary: str, checks: str, why: str, example: str, instead: str, better: str) -> str:
+    """A documentation in its sections, of their texts and specs."""
+    texts = zip(SECTIONS, (checks, why, example, f"{instead}\n\n{better}"), strict=True)
+    return "\n\n".join((summary, *(f"{t}\n{indent(text, '    ')}" for t, text in texts)))
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What is told of a code. Codes of texts, names and values have one sentence, rules pages."""
+    """What is told of a code: of those of texts, names and values that speak for themselves one
+    sentence, else a documentation in sections."""
 
     code: str
     name: str
@@ -83,6 +99,12 @@ class Page:
     @property
     def severities(self) -> tuple[Severity, ...]:
         return (self.severity,) if self.rule is None else self.rule.severities
+
+    @property
+    def sections(self) -> tuple[tuple[str, str, str], ...]:
+        """Title, prose and spec of each section that there is."""
+        every = ((title, *parts(self.doc, title)) for title in SECTIONS)
+        return tuple((title, prose, spec) for title, prose, spec in every if prose or spec)
 
 
 def rule(  # noqa: PLR0913 - each is a part of the rule, and most are named

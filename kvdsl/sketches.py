@@ -7,11 +7,13 @@ troubles, facts. Not its job: comparing (review).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from kvdsl.diagnostics import Report, Severity
 from kvdsl.difference import Trouble
 from kvdsl.pipeline import declared_faults, fleets, sources
-from kvdsl.plan import Fact
+from kvdsl.plan import Fact, Plan
+from kvdsl.plan.fleets import FleetPlan
 from kvdsl.planning.deploy import Outcome, outcome
 from kvdsl.planning.fleets import fleet_outcome, members_of
 from kvdsl.project.loader import Project, load_text
@@ -23,6 +25,23 @@ from kvdsl.source import Span
 
 def sketched(project: Project) -> Sketches:
     """Plans of a project as a comparison needs them; a file with errors has troubles."""
+    made = planned(project)
+    troubles = _troubles(project, made.report)
+    return Sketches(made.plans, tuple(map(fleet_sketch, made.fleets)), made.broken, troubles)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """Plans without pictures, and fleets; `broken` are deployments that could not be resolved."""
+
+    plans: tuple[Plan, ...]
+    fleets: tuple[FleetPlan, ...]
+    broken: tuple[str, ...]
+    report: Report
+
+
+def planned(project: Project) -> Planned:
+    """What stands side by side in a comparison. `report` has what is wrong with declarations."""
     from kvdsl.planning.build import sketch
     from kvdsl.planning.fleet_plans import fleet_plan
 
@@ -32,9 +51,9 @@ def sketched(project: Project) -> Sketches:
     known: dict[Span | None, Outcome] = {}
     for name in resolver.concrete("deployment"):
         deployment, faults = resolver.deployment(name)
+        found.extend(faults)
         if deployment is None:
             broken.append(name)
-            found.extend(faults)
         else:
             made = known[deployment.at] = outcome(deployment)
             plans.append(sketch(made, sources(project)))
@@ -42,8 +61,7 @@ def sketched(project: Project) -> Sketches:
     for fleet in fleets(resolver):
         parts = members_of(fleet, known)
         summed.append(fleet_plan(fleet_outcome(fleet, parts), parts, sources(project)))
-    troubles = _troubles(project, Report.of(found))
-    return Sketches(tuple(plans), tuple(map(fleet_sketch, summed)), tuple(broken), troubles)
+    return Planned(tuple(plans), tuple(summed), tuple(broken), Report.of(found))
 
 
 def sketched_report(project: Project) -> Report:

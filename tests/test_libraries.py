@@ -115,3 +115,40 @@ def test_a_backend_goes_where_the_algorithms_that_name_it_send() -> None:
         for algorithm in library.algorithms.values():
             words = algorithm.words("decode")
             assert {way_of(word) for word in words} <= {algorithm.way}, algorithm.name
+
+
+SENT = """kvspec 1
+library quick extends libraries.deepep {
+  algorithm low_latency_dispatch { backend = [nixl_ep] }
+  algorithm low_latency_combine  { backend = [nixl_ep] }
+}
+engine house extends engines.vllm_0_33 {
+  libraries  = [libraries.vllm_kernels, LIBRARY, libraries.nccl]
+  all_to_all = allgather_reducescatter
+}
+deployment prod {
+  model    = models.deepseek_v3
+  weights  = recipes.deepseek_v3_fp8
+  kv       = formats.bf16
+  on       = 1 x nodes.hgx_h200
+  engine   = house
+  layout   { attention { dp = 8 }; experts { ep = 8 } }
+  budget   { reserve = 4 GB }
+  workload { prompt = 4 ktok; output = 500 tok; concurrency = 64 req }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("library", "word"), [("quick", "nixl_ep"), ("libraries.deepep", "deepep_low_latency")]
+)
+def test_a_backend_that_is_suggested_is_one_that_the_engines_libraries_have(
+    library: str, word: str
+) -> None:
+    made = compile_text(SENT.replace("LIBRARY", library)).plan("prod")
+    (told,) = [f for f in made.findings if f.code == "KV122"]
+    assert told.alternative is not None
+    assert told.alternative.title == f"all_to_all = {word}"
+    moved = {c.name: (c.before.value, c.after.value) for c in told.alternative.changes}
+    before, after = moved["decode.collectives"]
+    assert after < before

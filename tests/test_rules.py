@@ -157,7 +157,9 @@ def test_what_a_rule_advises_instead_gives_no_finding(rule: Rule) -> None:
         assert better == ""
         return
     text = f"kvspec 1\n{rule.section('Example')}\n{better}\n"
-    assert loud(told(text, "better")) == []
+    problems = told(text, "better")
+    assert loud(problems) == []
+    assert [mark(p) for p in problems if p.code == rule.code] == []  # not as information either
 
 
 # --- chunks ------------------------------------------------------------------------------------
@@ -275,6 +277,38 @@ def test_a_rule_suggests_no_layout_that_a_rule_refuses(rule: Rule) -> None:
             continue
         wrong, _ = judged(made.estimate.subject)
         assert {each.rule.code for each in wrong} <= known, made.text
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_what_a_finding_suggests_does_not_have_that_finding(rule: Rule) -> None:
+    if rule.stage == "service" or rule.function is None:
+        return
+    for text in (rule.section("Example"), *LESS_PLAIN.get(rule.code, ())):
+        for each in examine(subject_of(text)).fired:
+            made = each.fact.suggestion
+            if made is not None:
+                again = [f.rule.code for f in examine(made.estimate.subject).fired]
+                assert each.rule.code not in again, made.text
+
+
+LESS_PLAIN = {
+    "KV145": (
+        BY_CODE["KV145"]
+        .section("Example")
+        .replace("tp = 4; replicas = 2", "tp = 1; replicas = 8")
+        .replace("llama_3_1_70b", "llama_2_7b")
+        .replace("8 ktok; concurrency = 150", "4 ktok; concurrency = 900"),
+    ),
+    "KV114": (
+        BY_CODE["KV114"].section("Example").replace("prompt = 2 ktok", "prompt = 8 ktok"),
+        BY_CODE["KV114"].section("Example").replace("prompt = 2 ktok", "prompt = 16 ktok"),
+    ),
+    "KV190": (
+        BY_CODE["KV190"].section("Example").replace("pcp = 4; tp = 2", "pcp = 8"),
+        BY_CODE["KV190"].section("Example").replace("= 90 %", "= 40 %"),
+    ),
+}
+"""Variants of an example, in which another step would be the one to take."""
 
 
 # --- figures of the worked cases ---------------------------------------------------------------

@@ -12,7 +12,9 @@ from kvdsl.planning.sweeps import sweeps
 from kvdsl.project.loader import load_text
 from kvdsl.render.html import report_html
 from kvdsl.render.machine_plan import plans_form
-from kvdsl.render.tables import as_markdown, as_text, sweep_csv, sweep_table
+from kvdsl.render.plan_tables import sweep_table
+from kvdsl.render.spreadsheet import sweep_csv
+from kvdsl.render.tables import as_markdown, as_text
 from kvdsl.resolve.resolver import Resolver
 from kvdsl.spec.vocabulary import INPUTS, input_words
 

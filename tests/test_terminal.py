@@ -20,16 +20,10 @@ from kvdsl.render.derivation import derivation_text
 from kvdsl.render.diagnostics import MOST_LABELS, concise, drawn, tally
 from kvdsl.render.machine_plan import plans_form
 from kvdsl.render.paint import Paint
+from kvdsl.render.plan_tables import comparison_table, sweep_table, tables
+from kvdsl.render.spreadsheet import as_csv
 from kvdsl.render.substitution import with_numbers
-from kvdsl.render.tables import (
-    Table,
-    as_csv,
-    as_markdown,
-    as_text,
-    comparison_table,
-    sweep_table,
-    tables,
-)
+from kvdsl.render.tables import Table, as_markdown, as_text
 from kvdsl.render.terminal import plan_text
 from kvdsl.source import SourceFile, Span
 from kvdsl.units import BYTES, NONE, TIME, Quantity

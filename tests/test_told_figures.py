@@ -10,6 +10,7 @@ import pytest
 from kvdsl.comparison import Candidate, compare
 from kvdsl.pipeline import compile_text
 from kvdsl.plan import Plan
+from kvdsl.units import BYTES, Quantity
 
 SPEC = """\
 kvspec 1
@@ -234,3 +235,14 @@ def test_explained_collectives_are_in_the_plural_once() -> None:
     labels = [inner.label for term in total.inputs for inner in (term, *term.inputs)]
     assert any(label.startswith("all-reduces of ") for label in labels)
     assert not any("ss in stage" in label or "ns in stage" in label for label in labels)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_what_wider_ends_take_is_told_of_one_copy(replicas: int) -> None:
+    text = f"{SPEC}deployment narrow extends small {{ weights = formats.fp8; layout = "
+    text += f"{{ tp = 1; replicas = {replicas} }} }}\n"
+    (told,) = [
+        f for f in compile_text(text, only="narrow").plan("narrow").findings if f.code == "KV144"
+    ]
+    assert told.quantities == (("more a copy", Quantity(262_144 * 1152, BYTES)),)
+    assert told.diagnostic.notes[0].startswith("in bf16 one copy of them takes 302 MB more: ")

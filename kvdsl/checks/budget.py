@@ -239,7 +239,8 @@ def no_reserve(study: Study) -> Iterator[Fact]:
     "costs",
     "all weights in {format}: embedding and head are usually wider",
     label="one format for every module",
-    notes=("in {wide} they take {more} more in all: {tokens_after} instead of {tokens_before}",),
+    notes=("in {wide} one copy of them takes {more} more: {tokens_after} instead of "
+           "{tokens_before}",),
     helps=("say so per module: `recipe r {{ default = {path}; embedding = {wide_path}; "
            "head = {wide_path} }}`",),
 )  # fmt: skip
@@ -294,7 +295,7 @@ def one_weight_format(study: Study) -> Iterator[Fact]:
             "tokens_before": found.values["kv.tokens"].quantity,
             "tokens_after": other.values["kv.tokens"].quantity,
         },
-        (("more in all", Quantity(more, BYTES)),),
+        (("more a copy", Quantity(more, BYTES)),),
         Suggestion(
             f"embedding and head in {wide.title}",
             "",

@@ -12,11 +12,9 @@ from kvdsl.diagnostics import Label, Severity
 from kvdsl.placement.degrees import STAGE_LIMIT
 from kvdsl.rules import Rule, rule
 from kvdsl.spec.backends import way_of
+from kvdsl.spec.engine import Engine
 from kvdsl.spec.model import Moe
 from kvdsl.units import BYTES, NONE, TIME, Quantity, grouped
-
-OTHER = "deepep_low_latency"
-"""The backend that a finding suggests."""
 
 
 @rule(
@@ -146,8 +144,7 @@ def gathered_experts(study: Study) -> Iterator[Fact]:
     parts = [p for p in subject.model.parts.values() if isinstance(p, Moe)]
     if engine is None or not gathers or ep == 1 or subject.degrees.attention.dp == 1 or not parts:
         return
-    sent = engine.model_copy(update={"all_to_all": OTHER})
-    other = study.other(replace(subject, engine=sent))
+    word, other = _sent(study, engine)
     if other is None or _exchanged(other) >= _exchanged(found):
         return
     part = parts[0]
@@ -168,10 +165,30 @@ def gathered_experts(study: Study) -> Iterator[Fact]:
             ("ranks reached", Quantity(float(reached), NONE)),
             ("gathered over sent", Quantity(float(factor), NONE)),
         ),
-        Suggestion("an all-to-all", f"all_to_all = {OTHER}", other,
+        Suggestion(f"all_to_all = {word}" if word else "an all-to-all", "", other,
                    ("decode.collectives", "decode.tpot")),
         (Label(origin.span, "the engine's backend"),) if origin is not None else (),
     )  # fmt: skip
+
+
+def _sent(study: Study, engine: Engine) -> tuple[str | None, Estimate | None]:
+    """The plan with a backend that sends tokens to their experts: of those that the libraries
+    price the one that takes least, or, where none is priced, one that nobody names."""
+    words: list[str | None] = [
+        word
+        for library in (*engine.libraries, *study.subject.pool.libraries)
+        for algorithm in library.algorithms.values()
+        if "dispatch" in algorithm.does
+        for word in algorithm.backend
+        if way_of(word) != "gather"
+    ]
+    tried = [
+        (word, study.other(replace(study.subject, engine=engine.model_copy(
+            update={"all_to_all": word}))))
+        for word in dict.fromkeys(words or [None])
+    ]  # fmt: skip
+    able = [(word, other) for word, other in tried if other is not None]
+    return min(able, key=lambda made: _exchanged(made[1]), default=(None, None))
 
 
 def _exchanged(found: Estimate) -> float:
@@ -212,11 +229,12 @@ def redundant_experts(study: Study) -> Iterator[Fact]:
         }
 
     Instead
-        As many as the balancing needs.
+        None where experts divide without them; or as many as the balancing needs, which this tells
+        as information.
 
-        layout fewer { attention { dp = 4 }; experts { ep = 4; redundant = 4 } }
+        layout even { attention { dp = 4 }; experts { ep = 4 } }
 
-        deployment better extends served { layout = fewer }
+        deployment better extends served { layout = even }
     """
     degrees, found = study.subject.degrees, study.costs
     parts = [p for p in study.subject.model.parts.values() if isinstance(p, Moe)]

@@ -294,5 +294,7 @@ def advice(fact: Fact) -> str:
             worse.append(f"{text} (now {shown(old)})" if old is not None else text)
         elif name in made.shows[:3] and (apart or old is None):
             shown_values.append(f"{text} (now {shown(old)})" if old is not None else text)
+    if worse and not shown_values:
+        return f"{made.title} costs: {', '.join(worse)}"
     told = ", ".join(shown_values) or "the same figures"
     return f"{made.title} gives {told}" + (f"; worse: {', '.join(worse)}" if worse else "")

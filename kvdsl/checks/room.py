@@ -106,10 +106,9 @@ def _plain(degrees: Degrees) -> bool:
     return degrees == replace(same, stage_layers=degrees.stage_layers)
 
 
-def _lacking(study: Study) -> tuple[Bound, ...] | None:
-    """Lower bounds on capacity that fail; None where nothing lacks room: no bound fails, and no
-    request queues."""
-    found = study.costs
+def _lacking(study: Study, found: Estimate) -> tuple[Bound, ...] | None:
+    """Lower bounds on capacity that an estimate fails; None where nothing lacks room: no bound
+    fails, and no request queues."""
     failing = tuple(b for b in bounds(study) if b.name in CAPACITIES and b.holds(found) is False)
     queued = found.load is not None and found.load.queued > 0
     return failing if failing or queued else None
@@ -122,7 +121,7 @@ def _lacking(study: Study) -> tuple[Bound, ...] | None:
     "costs",
     "{replicas:replicas} hold {own} between them; {title} on the same devices holds {best}",
     label="each replica holds its own weights",
-    notes=("the three ways: {ways}",),
+    notes=("{count:ways}: {ways}",),
     flips="requests that all fit: replicas then need no exchange between them",
 )
 def separate_replicas(study: Study) -> Iterator[Fact]:
@@ -150,16 +149,11 @@ def separate_replicas(study: Study) -> Iterator[Fact]:
         Nothing: this is information. Join two replicas, by TP inside a node or by stages across.
     """
     degrees, found = study.subject.degrees, study.costs
-    if degrees.replicas % 2 or not _plain(degrees) or not found.fits or _lacking(study) is None:
+    if not _plain(degrees) or not found.fits:
         return
-    size, pp, half = degrees.size, degrees.pp, degrees.replicas // 2
-    ways = [("as it is", found)]
-    for other in (uniform(2 * size, pp, half), uniform(size, 2 * pp, half)):
-        made = study.under(other)
-        if made is not None and made.fits:
-            ways.append((_cut(other), made))
+    ways = _joined(study)
     title, best = max(ways, key=lambda way: way[1].values["kv.sequences"].value)
-    if best.values["kv.sequences"].value <= found.values["kv.sequences"].value:
+    if best is found:
         return
     tokens = [(name, made.values["kv.tokens"].quantity) for name, made in ways]
     yield Fact(
@@ -169,12 +163,36 @@ def separate_replicas(study: Study) -> Iterator[Fact]:
             "own": found.values["kv.sequences"].quantity,
             "title": title,
             "best": best.values["kv.sequences"].quantity,
+            "count": len(ways),
             "ways": ", ".join(f"{name} {shown(count)}" for name, count in tokens),
         },
         tuple((f"tokens {name}", count) for name, count in tokens),
         Suggestion(title, best.subject.degrees.text(), best,
                    ("kv.tokens", "kv.sequences", "decode.tpot")),
     )  # fmt: skip
+
+
+def _joined(study: Study) -> list[tuple[str, Estimate]]:
+    """The plan as it is, and with half as many replicas by TP and by stages; from the one that
+    holds most on to a quarter, as long as room lacks and more is held."""
+    best = study.costs
+    ways = [("as it is", best)]
+    while (at := best.subject.degrees).replicas % 2 == 0 and _lacking(study, best) is not None:
+        size, pp, half = at.size, at.pp, at.replicas // 2
+        made = [
+            (o, study.under(o)) for o in (uniform(2 * size, pp, half), uniform(size, 2 * pp, half))
+        ]
+        able = [(_cut(o), found) for o, found in made if found is not None and found.fits]
+        ways += able
+        most = max((e for _, e in able), key=_sequences, default=best)
+        if _sequences(most) <= _sequences(best):
+            break
+        best = most
+    return ways
+
+
+def _sequences(found: Estimate) -> float:
+    return found.number("kv.sequences")
 
 
 def _cut(degrees: Degrees) -> str:
@@ -216,21 +234,17 @@ def crowded_replica(study: Study) -> Iterator[Fact]:
         }
 
     Instead
-        The next degree.
+        The next degree, or the one after it: as far as a token gets cheaper.
 
         deployment better extends served { layout = { tp = 8 } }
     """
     degrees, found = study.subject.degrees, study.costs
-    if found.load is None or not found.load.queued or not found.fits:
-        return
-    if "cost.per_mtok" not in found.values or not _plain(degrees):
+    if found.load is None or "cost.per_mtok" not in found.values or not _plain(degrees):
         return
     other = _further(study)
-    if other is None or other.number("cost.per_mtok") >= found.number("cost.per_mtok"):
+    if other is None:
         return
     prices = [each.values["cost.per_mtok"].quantity for each in (found, other)]
-    if not told_apart(*prices):
-        return
     book = fullest(found.ledgers)
     usable = Fraction(book.usable.value) - Fraction(book.reserve.value)
     yield Fact(
@@ -252,12 +266,28 @@ def crowded_replica(study: Study) -> Iterator[Fact]:
 
 
 def _further(study: Study) -> Estimate | None:
+    """Twice the TP, and twice that, as long as requests queue and a token gets cheaper."""
+    best = study.costs
+    while best.fits and best.load is not None and best.load.queued:
+        wide = _twice(study, best.subject.degrees)
+        if wide is None or not _cheaper(wide, best):
+            break
+        best = wide
+    return best if best is not study.costs else None
+
+
+def _twice(study: Study, degrees: Degrees) -> Estimate | None:
     """Twice the TP: on devices that idle, else with half the replicas."""
-    degrees = study.subject.degrees
     wide = study.under(uniform(2 * degrees.size, degrees.pp, degrees.replicas))
     if wide is None and degrees.replicas % 2 == 0:
         wide = study.under(uniform(2 * degrees.size, degrees.pp, degrees.replicas // 2))
     return wide if wide is not None and wide.fits else None
+
+
+def _cheaper(wide: Estimate, best: Estimate) -> bool:
+    """Whether a token is, by as much as shows."""
+    less, price = wide.values["cost.per_mtok"].quantity, best.values["cost.per_mtok"].quantity
+    return float(less.value) < float(price.value) and told_apart(price, less)
 
 
 RULES: tuple[Rule, ...] = (pooled_capacity, crowded_replica, separate_replicas)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from kvdsl.checks.study import CACHE_VALUES, Fact, Fill, Study, Suggestion, softmax_parts
@@ -184,7 +184,7 @@ def exposed_ring(study: Study) -> Iterator[Fact]:
     """
     found = study.costs
     cost = _ring(found)
-    if cost is None or float(cost.all.value) <= 0 or found.prefill is None:
+    if cost is None or not _exposed(found) or found.prefill is None:
         return
     ranks, stage = cost.group.size, cost.exchange.stage
     block = found.prefill.block
@@ -203,19 +203,43 @@ def exposed_ring(study: Study) -> Iterator[Fact]:
             "least": Quantity(round(least), TOKENS),
         },
         (("shown of a prefill", cost.all.quantity),),
-        _fewer_ranks(study, title="shorter ring"),
+        _hidden_ring(study),
     )
 
 
-def _fewer_ranks(study: Study, title: str) -> Suggestion | None:
-    """Half as many ranks to a prompt, and twice the replicas on the same devices."""
-    other = halved(study.subject.degrees)
-    found = study.under(other) if other is not None else None
-    if found is None or not found.fits or found.prefill is None:
+def _fewer_ranks(
+    study: Study, title: str, better: Callable[[Estimate, Estimate], bool]
+) -> Suggestion | None:
+    """Half as many ranks to a prompt, and twice the replicas on the same devices; and so on, as
+    long as the next half is better than what it halves. None where nothing is gained."""
+    best = study.costs
+    while (other := halved(best.subject.degrees)) is not None:
+        found = study.under(other)
+        if found is None or not found.fits or found.prefill is None or not better(found, best):
+            break
+        best = found
+    if best is study.costs:
         return None
-    pcp = found.subject.degrees.attention.pcp
+    pcp = best.subject.degrees.attention.pcp
     shows = ("prefill.ttft", "prefill.throughput", "kv.tokens")
-    return Suggestion(f"pcp={pcp} ({title})", found.subject.degrees.text(), found, shows)
+    return Suggestion(f"pcp={pcp} ({title})", best.subject.degrees.text(), best, shows)
+
+
+def _exposed(found: Estimate) -> bool:
+    cost = _ring(found)
+    return cost is not None and float(cost.all.value) > 0
+
+
+def _hidden_ring(study: Study) -> Suggestion | None:
+    """The widest shorter ring that is hidden, or none round which anything is passed."""
+    made = _fewer_ranks(study, "shorter ring", lambda _, best: _exposed(best))
+    return made if made is not None and not _exposed(made.estimate) else None
+
+
+def _prefills_more(found: Estimate, best: Estimate) -> bool:
+    if found.prefill is None or best.prefill is None:
+        return False
+    return float(found.prefill.throughput.value) > float(best.prefill.throughput.value)
 
 
 def halved(degrees: Degrees) -> Degrees | None:
@@ -303,12 +327,10 @@ def cp_by_length_alone(study: Study) -> Iterator[Fact]:
     several = sum(pool.role in ("prefill", "both") for pool in pools) > 1
     if degrees.attention.pcp == 1 or not hits or found.prefill is None or several:
         return
-    made = _fewer_ranks(study, title="twice the replicas")
+    made = _fewer_ranks(study, "more replicas", _prefills_more)
     if made is None or made.estimate.prefill is None:
         return
     before, after = found.prefill, made.estimate.prefill
-    if float(after.throughput.value) <= float(before.throughput.value):
-        return
     new, known = before.new.value, before.found.value
     prompt = new + known
     yield Fact(

@@ -1,7 +1,8 @@
-"""`kvdsl compare`: deployments of one or several files side by side."""
+"""`kvdsl compare`: deployments and fleets of one or several files side by side."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -14,12 +15,14 @@ from kvdsl.cli.plan import say_errors
 from kvdsl.cli.progress import shown
 from kvdsl.render import machine
 from kvdsl.render.characters import wrapped
-from kvdsl.render.machine_plan import comparison_form
-from kvdsl.render.tables import as_markdown, as_text, comparison_table
+from kvdsl.render.machine_plan import comparison_form, fleets_form
+from kvdsl.render.plan_tables import comparison_table, fleets_table
+from kvdsl.render.tables import as_markdown, as_text
 
 if TYPE_CHECKING:
     from kvdsl.comparison import Candidate
     from kvdsl.plan import Comparison, Plan
+    from kvdsl.plan.fleets import FleetPlan
 
 FORMS = ("text", "markdown", "json")
 
@@ -27,51 +30,59 @@ FORMS = ("text", "markdown", "json")
 @click.command("compare")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", shell_complete=file_names)
 @click.option("--only", "names", metavar="NAME", multiple=True,
-              help="Only deployments of this name. Repeatable.")  # fmt: skip
+              help="Only deployments and fleets of this name. Repeatable.")  # fmt: skip
 @output_option(FORMS, "text without it.")
 @color_option
 @click.pass_obj
 def command(
     console: Console, files: tuple[str, ...], names: tuple[str, ...], outputs: tuple[Output, ...]
 ) -> int:
-    """Put deployments side by side.
+    """Put deployments and fleets side by side.
 
     Every deployment of the files is a column, the best of each row is marked, and equal ones are
-    equal.
+    equal. The sums of their fleets stand in a table of their own.
     """
-    from kvdsl.comparison import compare
+    from kvdsl.comparison import compare, compare_fleets
     from kvdsl.diagnostics import Report
     from kvdsl.project.catalog import Catalog
     from kvdsl.project.loader import load
-    from kvdsl.sketches import sketched, sketched_report
+    from kvdsl.sketches import planned
 
     asked = outputs_or(outputs, "text")
     catalog = Catalog()
     plans: list[tuple[str, Plan]] = []
+    fleets: list[tuple[str, FleetPlan]] = []
     report = Report()
     paths = spec_paths(files)
     spare(paths, (output.path for output in asked))
     for path in shown(console, ((p, p) for p in paths)):
-        project = load(path, catalog)
-        report += sketched_report(project)
-        plans += [(path, p) for p in sketched(project).plans if not names or p.name in names]
+        made = planned(load(path, catalog))
+        report += made.report
+        plans += [(path, p) for p in made.plans if not names or p.name in names]
+        fleets += [(path, p) for p in made.fleets if not names or p.name in names]
     say_errors(console, report)
-    if len(plans) < 2:
+    if len(plans) < 2 and len(fleets) < 2:
         if report.failed:
             return exit_of(report)
-        raise CommandError(
-            f"there {'is one deployment' if plans else 'is no deployment'} in "
-            f"{', '.join(map(shown_file, paths[:3]))}; a comparison wants two"
-        )
-    made = compare([_candidate(plan, _title(path, plan, plans)) for path, plan in plans])
-    assert made is not None
+        raise CommandError(_alone(plans, fleets, paths))
+    both = (
+        compare([_candidate(plan, _title(path, plan, plans)) for path, plan in plans]),
+        compare_fleets([_fleet(fleet, _title(path, fleet, fleets)) for path, fleet in fleets]),
+    )
     for output in asked:
-        deliver(console, [output], {output.form: _text(made, output.form, console.columns)})
+        deliver(console, [output], {output.form: _text(*both, output.form, console.columns)})
     return exit_of(report)
 
 
-def _title(path: str, plan: Plan, every: list[tuple[str, Plan]]) -> str:
-    """The deployment's name, with its file's where two have one name."""
+def _alone(
+    plans: Sequence[tuple[str, Plan]], fleets: Sequence[tuple[str, FleetPlan]], paths: Sequence[str]
+) -> str:
+    there = "is one deployment" if plans else "is one fleet" if fleets else "is no deployment"
+    return f"there {there} in {', '.join(map(shown_file, paths[:3]))}; a comparison wants two"
+
+
+def _title(path: str, plan: Plan | FleetPlan, every: Sequence[tuple[str, Plan | FleetPlan]]) -> str:
+    """The name, with its file's where two have one name."""
     alone = sum(other.name == plan.name for _, other in every) == 1
     stem = path.rsplit("/", 1)[-1].removesuffix(".kvspec")
     return plan.name if alone else f"{stem}: {plan.name}"
@@ -80,18 +91,40 @@ def _title(path: str, plan: Plan, every: list[tuple[str, Plan]]) -> str:
 def _candidate(plan: Plan, title: str) -> Candidate:
     from kvdsl.comparison import Candidate
 
-    found = tuple(dict.fromkeys(f.code for f in plan.findings if f.waived is None))
     fits = bool(plan.values) and plan.values["memory.kv"].value > 0
-    return Candidate(title, plan.layout, dict(plan.values), found, fits, main=False,
+    return Candidate(title, plan.layout, dict(plan.values), _codes(plan), fits, main=False,
                      times=plan.times)  # fmt: skip
 
 
-def _text(made: Comparison, form: str, columns: int) -> str:
-    table = comparison_table(made)
+def _fleet(fleet: FleetPlan, title: str) -> Candidate:
+    from kvdsl.comparison import Candidate
+
+    return Candidate(title, "", dict(fleet.sums), _codes(fleet), fleet.fits, main=False,
+                     times=fleet.times)  # fmt: skip
+
+
+def _codes(plan: Plan | FleetPlan) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(f.code for f in plan.findings if f.waived is None))
+
+
+def _text(made: Comparison | None, fleets: Comparison | None, form: str, columns: int) -> str:
     if form == "json":
-        return machine.text({"format": machine.FORMAT, "comparison": comparison_form(made)})
+        return machine.text(
+            {
+                "format": machine.FORMAT,
+                "comparison": made and comparison_form(made),
+                "fleets": fleets and fleets_form(fleets),
+            }
+        )
+    found = [(made, comparison_table(made))] if made is not None else []
+    found += [(fleets, fleets_table(fleets))] if fleets is not None else []
     if form == "markdown":
-        return as_markdown(table) + (f"\n{made.flips}\n" if made.flips else "")
-    lines = [*as_text(table, columns), "  * best of its row"]
-    lines += wrapped(made.flips, columns, "  ", "  ") if made.flips else []
+        pieces = (f"{as_markdown(t)}{f'{chr(10)}{c.flips}{chr(10)}' if c.flips else ''}"
+                  for c, t in found)  # fmt: skip
+        return "\n".join(pieces)
+    lines: list[str] = []
+    for compared, table in found:
+        lines += ["", *as_text(table, columns)] if lines else as_text(table, columns)
+        lines += ["  * best of its row"] if table.best or compared is made else []
+        lines += wrapped(compared.flips, columns, "  ", "  ") if compared.flips else []
     return "\n".join(lines) + "\n"

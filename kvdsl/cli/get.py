@@ -22,7 +22,7 @@ from kvdsl.spelling import nearest
 from kvdsl.units import EXAMPLES, MISTAKEN, NONE, TOKENS, UNITS, Quantity, told, unit
 
 if TYPE_CHECKING:
-    from kvdsl.pipeline import Answer
+    from kvdsl.planning.questions import Answer
     from kvdsl.resolve.changes import Change
 
 MOST_NAMES = 8
@@ -80,7 +80,8 @@ def answered(
     Errors are shown where they left no answer. A requirement that fails, as it may well do under
     another layout, takes nothing from a number: it gets one line.
     """
-    from kvdsl.pipeline import Answer, ask
+    from kvdsl.pipeline import ask
+    from kvdsl.planning.questions import Answer
 
     answer = ask(file, dotted, made, length=length)
     if any(map(unreadable, answer.report.diagnostics)):
@@ -90,7 +91,7 @@ def answered(
         if answer.absent:
             raise CommandError(f"no value `{safe(dotted)}`: {safe(answer.absent)}")
         if not errors:
-            raise CommandError(_nothing(file, dotted, answer.known))
+            raise CommandError(_nothing(file, dotted, answer))
         say_errors(console, answer.report)
     elif errors:
         console.say(f"note: {errors} of the spec under these settings; see `kvdsl plan`")
@@ -123,40 +124,36 @@ def _found(answer: Answer) -> bool:
     return answer.value is not None or bool(answer.values)
 
 
-def _nothing(file: str, dotted: str, known: Sequence[str]) -> str:
-    """With the nearest name that is known, be it misspelt in its declaration or in its value."""
-    from kvdsl.resolve.foreign_names import answered_name
-    from kvdsl.spec.vocabulary import asked
-
-    names = dotted.split(".")
-    behind = ".".join(names[1:])
-    inside = [name for name in sorted(known) if behind and name.startswith(f"{behind}.")]
-    if inside:
-        some = ", ".join(inside[:MOST_NAMES])
-        return f"no value `{safe(dotted)}` in {shown_file(file)}; `{safe(behind)}` has {some}"
-    near = [f"{names[0]}.{name}" for name in known if name.endswith(f".{'.'.join(names[1:])}")]
-    near += [f"{name}.{dotted}" for name in known if asked(dotted) is not None][:1]
-    meant, _ = answered_name(behind)
-    near += [each for each in (f"{names[0]}.{meant}",) if meant and each in known]
-    near += [f"{names[0]}.{meant}"] if meant and not near and names[0] in known else []
-    if near:
-        return f"no value `{safe(dotted)}` in {shown_file(file)}; did you mean `{safe(near[0])}`?"
-    for count in range(1, len(names) + 1):
-        head, rest = ".".join(names[:count]), "".join(f".{name}" for name in names[count:])
-        near += [each + rest for each in nearest(head, known, most=1)]
-        near += [f"{head}.{each}" for each in nearest(rest[1:], known, most=1)]
-    best = nearest(dotted, near, most=1)
+def _nothing(file: str, dotted: str, answer: Answer) -> str:
+    """With the name that was likely meant, or what there is."""
+    behind = dotted.removeprefix(answer.head).lstrip(".")
+    known = sorted(answer.known) if answer.head else answer.known
+    group = behind if _begun(behind, known) else behind.partition(".")[0]
+    inside = _begun(group, known) if answer.head else []
     if _CODE.fullmatch(dotted):
         hint = f"; `kvdsl rule {dotted.upper()}` explains a finding"
-    elif best:
-        hint = f"; did you mean `{safe(best[0])}`?"
-    elif len(known) > MOST_NAMES:
-        hint = f"; `kvdsl get {shown_file(file)} {safe(names[0])}` lists {len(known)} values"
+    elif inside and group == behind:
+        hint = f"; `{safe(group)}` has {_few(inside)}"
+    elif answer.meant:
+        hint = f"; did you mean `{safe(answer.meant)}`?"
+    elif inside:
+        hint = f"; `{safe(group)}` has {_few(inside)}"
+    elif answer.head and len(known) > MOST_NAMES:
+        hint = f"; `kvdsl get {shown_file(file)} {safe(answer.head)}` lists {len(known)} values"
     elif known:
-        hint = f"; there is {', '.join(sorted(known))}"
+        hint = f"; there is {_few(known)}"
     else:
         hint = "; deployments, fleets and models have values"
     return f"no value `{safe(dotted)}` in {shown_file(file)}{hint}"
+
+
+def _begun(group: str, known: Sequence[str]) -> list[str]:
+    return [name for name in known if group and name.startswith(f"{group}.")]
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(safe(name) for name in names[:MOST_NAMES]) + more
 
 
 def _one(dotted: str, value: Quantity, unit_name: str | None, output: str) -> str:

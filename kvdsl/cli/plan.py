@@ -28,7 +28,9 @@ from kvdsl.render.diagnostics import drawn_report
 from kvdsl.render.fleets import fleet_tables, fleet_text
 from kvdsl.render.machine_plan import plans_form
 from kvdsl.render.paint import PLAIN, Paint
-from kvdsl.render.tables import as_csv, as_markdown, tables
+from kvdsl.render.plan_tables import tables
+from kvdsl.render.spreadsheet import as_csv
+from kvdsl.render.tables import as_markdown
 from kvdsl.render.terminal import plan_text
 from kvdsl.spelling import nearest
 

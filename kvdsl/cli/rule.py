@@ -12,7 +12,7 @@ from kvdsl.cli.options import color_option
 from kvdsl.diagnostics import Severity
 from kvdsl.render.characters import padded, safe, width, wrapped
 from kvdsl.render.paint import SEVERITIES, Paint, Style
-from kvdsl.rules import SECTIONS, Page, Rule
+from kvdsl.rules import Page, paged
 from kvdsl.spelling import nearest
 
 INDENT = "    "
@@ -46,8 +46,17 @@ def known_pages() -> dict[str, Page]:
     pages = [
         Page(rule.code, rule.name, rule.severity, rule.summary, rule.doc, rule) for rule in RULES
     ]
-    pages += [Page(code, name, Severity.ERROR, text, text) for code, name, text in told]
+    pages += [Page(code, name, Severity.ERROR, text, _doc(code, text)) for code, name, text in told]
     return {page.code: page for page in sorted(pages, key=lambda page: page.code)}
+
+
+def _doc(code: str, sentence: str) -> str:
+    from kvdsl.resolve.code_pages import PAGES
+
+    page = PAGES.get(code)
+    if page is None:
+        return sentence
+    return paged(sentence, page.checks, page.why, page.example, page.instead, page.better)
 
 
 def _found(pages: dict[str, Page], asked: str) -> Page:
@@ -76,9 +85,8 @@ def _listed(pages: Iterable[Page], columns: int, paint: Paint) -> Iterator[str]:
 def _explained(page: Page, columns: int, paint: Paint) -> str:
     lines = [f"{paint(Style.STRONG, page.code)} {safe(page.name)} ({_kinds(page, paint)})", ""]
     lines += wrapped(page.summary, columns)
-    if page.rule is not None:
-        for title in SECTIONS:
-            lines += ["", title, *_section(page.rule, title, columns)]
+    for title, prose, spec in page.sections:
+        lines += ["", title, *_section(prose, spec, columns)]
     return "\n".join(lines) + "\n"
 
 
@@ -86,9 +94,8 @@ def _kinds(page: Page, paint: Paint) -> str:
     return " or ".join(paint(SEVERITIES[each], each.value) for each in page.severities)
 
 
-def _section(rule: Rule, title: str, columns: int) -> Iterator[str]:
+def _section(prose: str, spec: str, columns: int) -> Iterator[str]:
     """Sentences wrapped at the width there is; a spec stays as it is, to be copied."""
-    prose, spec = rule.parts(title)
     paragraphs = [" ".join(each.split()) for each in prose.split("\n\n") if each.strip()]
     for number, paragraph in enumerate(paragraphs):
         yield from [""] if number else []

@@ -17,7 +17,9 @@ from kvdsl.cli.options import (
     override_options,
 )
 from kvdsl.cli.plan import say_errors
-from kvdsl.render.tables import as_markdown, as_text, sweep_csv, sweep_table
+from kvdsl.render.plan_tables import sweep_table
+from kvdsl.render.spreadsheet import sweep_csv
+from kvdsl.render.tables import as_markdown, as_text
 
 FORMS = ("text", "csv", "markdown")
 

@@ -49,3 +49,7 @@ class FleetPlan:
     """Files of the spec: name and text, the fleet's own first."""
     inputs: tuple[Input, ...] = ()
     facts: tuple[Fact, ...] = ()
+    fits: bool = True
+    """Whether each deployment is planned and its weights leave room for a cache."""
+    times: str = ""
+    """`ideal`, `fitted`, or both where its deployments have times of both kinds."""

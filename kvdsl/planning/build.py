@@ -21,10 +21,11 @@ from kvdsl.plan import (
 )
 from kvdsl.planning import charts, flows, headlines, pictures, views
 from kvdsl.planning.answers import MORE, answers
-from kvdsl.planning.deploy import Outcome, Told, outcome
+from kvdsl.planning.deploy import Outcome, outcome
 from kvdsl.planning.facts import deployment_facts
 from kvdsl.planning.subjects import ideal, recipe_title, subject
 from kvdsl.planning.sweep_charts import sweep_charts
+from kvdsl.planning.told import Told
 from kvdsl.source import SourceFile, Span
 from kvdsl.spec.deployment import Deployment, Pool
 from kvdsl.spec.hardware import Device, Node, Selection

@@ -18,6 +18,7 @@ from kvdsl.planning.facts import fleet_facts
 from kvdsl.planning.fleets import PER_YEAR, SUMS, FleetOutcome
 from kvdsl.planning.headlines import all_hold, fail
 from kvdsl.source import SourceFile, Span
+from kvdsl.spelling import in_a_row
 from kvdsl.units import counted, shown
 
 COLUMNS = (
@@ -57,7 +58,15 @@ def fleet_plan(
         place,
         tuple((source.name, source.text) for source in sources),
         facts=fleet_facts(fleet),
+        fits=all(map(_fits, outcomes)),
+        times=in_a_row(_times(outcomes), "and"),
     )
+
+
+def _times(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    for kind, ideal in (("ideal", True), ("fitted", False)):
+        if any(bool(o.values) and o.deployment.ideal is ideal for o in outcomes):
+            yield kind
 
 
 def _member(found: FleetOutcome, one: Outcome) -> FleetMember:

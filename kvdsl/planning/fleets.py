@@ -21,8 +21,11 @@ from kvdsl.formulas import Term, total
 from kvdsl.placement.placement import Placement
 from kvdsl.placement.sites import level_of, one_piece
 from kvdsl.planning.absences import paid_absences
-from kvdsl.planning.deploy import Outcome, Told, outcome
+from kvdsl.planning.deploy import Outcome, outcome
+from kvdsl.planning.told import Told
 from kvdsl.requirements import Judged, judge
+from kvdsl.resolve.changes import Change
+from kvdsl.resolve.resolver import Resolver
 from kvdsl.rules import Rule
 from kvdsl.source import Span
 from kvdsl.spec.deployment import Fleet
@@ -74,6 +77,15 @@ def members_of(fleet: Fleet, known: Mapping[Span | None, Outcome]) -> list[Outco
     """Outcomes of a fleet's deployments, those that are `known` by where they are declared taken
     from there."""
     return [known.get(d.at) or outcome(d) for d in fleet.deployments]
+
+
+def outcomes_in(
+    resolver: Resolver, fleet: Fleet, changes: Sequence[Change]
+) -> dict[Span | None, Outcome]:
+    """Of those deployments of a fleet that its file declares, with changes from outside."""
+    places = {each.at for each in fleet.deployments}
+    declared = (resolver.deployment(n, changes)[0] for n in resolver.concrete("deployment"))
+    return {d.at: outcome(d) for d in declared if d is not None and d.at in places}
 
 
 def _placements(found: Outcome) -> list[Placement]:

@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from kvdsl.placement.degrees import CODES as SIZES
 from kvdsl.project.catalog import PLURALS
 from kvdsl.reference.kinds import KINDS, SPECIAL, Section
-from kvdsl.reference.markdown import code, document, link, table
+from kvdsl.reference.markdown import code, document, link, spec, table
 from kvdsl.reference.values import default, example, takes
+from kvdsl.resolve.code_pages import PAGES
 from kvdsl.resolve.messages import CODES as NAMES
 from kvdsl.resolve.schema import schema_of
 from kvdsl.spec.formats import COMPONENTS, MODULES
-from kvdsl.spec.vocabulary import INPUTS, PATTERNS, VOCABULARY
+from kvdsl.spec.vocabulary import FLEET, INPUTS, PATTERNS, VOCABULARY
 from kvdsl.syntax.messages import CODES as SYNTAX
 from kvdsl.units import MONEY_PER_TOKEN, MONEY_RATE, POWER, UNIT_ROWS, Dimension
 
@@ -147,17 +148,37 @@ def _vocabulary() -> str:
     asked = [*VOCABULARY.values(), *(term for _, term in PATTERNS)]
     rows = [(code(t.name), _unit(t.dimension), t.meaning) for t in asked]
     inputs = [f"{code(name)} ({_unit(dimension)})" for name, dimension in INPUTS.items()]
+    sums = [f"{code(t.name)} ({_unit(t.dimension)}, {t.meaning})" for t in FLEET.values()]
     return "\n\n".join(
         (
             "In `require`, `expect`, `show`, `kvdsl get` and `kvdsl explain`. With pools, "
             "`pools.NAME.VALUE` asks one.",
             table(("value", "unit", "meaning"), rows),
             f"Inputs are asked by path: {', '.join(inputs)}.",
+            f"A fleet answers {', '.join(sums)}, and `deployments.NAME.VALUE`.",
         )
     )
 
 
 def _codes() -> str:
-    rows = sorted((*SYNTAX, *NAMES, *SIZES))
+    told = sorted((*SYNTAX, *NAMES, *SIZES))
+    rows = [(link(c, f"{c} {name}") if c in PAGES else c, name, text) for c, name, text in told]
     note = "Errors of a text, its names, values and sizes. Those of plans are [rules](rules.md)."
-    return note + "\n\n" + table(("code", "name", "what is wrong"), rows)
+    sections = [_code_page(c, name, text) for c, name, text in told if c in PAGES]
+    return "\n\n".join((note, table(("code", "name", "what is wrong"), rows), *sections))
+
+
+def _code_page(code_: str, name: str, sentence: str) -> str:
+    page = PAGES[code_]
+    # A file that is imported does not stand beside this page.
+    alone = not page.better.startswith("import")
+    return "\n\n".join(
+        (
+            f"### {code_} {name}",
+            f"{sentence} {page.checks}",
+            page.why,
+            spec(f"kvspec 1\n{page.example}", "error"),
+            page.instead,
+            spec(page.better, "part") if alone else f"```\n{page.better}\n```",
+        )
+    )

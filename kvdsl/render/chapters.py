@@ -26,13 +26,13 @@ from kvdsl.plan import (
 )
 from kvdsl.render.chains import Chain, chains
 from kvdsl.render.places import slug
+from kvdsl.render.plan_tables import few_told
 from kvdsl.render.svg.curves import curves
 from kvdsl.render.svg.flow import flow
 from kvdsl.render.svg.memory import memory
 from kvdsl.render.svg.placement import placement
 from kvdsl.render.svg.step import step
 from kvdsl.render.svg.traffic import Traffic, traffic, traffic_bars
-from kvdsl.render.tables import few_told
 from kvdsl.units import Quantity, shown
 
 _SEVERITIES = (Severity.ERROR, Severity.WARNING, Severity.INFO)

@@ -13,7 +13,8 @@ from kvdsl.plan.fleets import FleetPlan
 from kvdsl.render.characters import safe, wrapped
 from kvdsl.render.diagnostics import COLUMNS
 from kvdsl.render.paint import PLAIN, Paint, Style
-from kvdsl.render.tables import Cell, Table, as_text, findings_table, requirements_table
+from kvdsl.render.plan_tables import findings_table, requirements_table
+from kvdsl.render.tables import Cell, Table, as_text
 from kvdsl.render.terminal import MOODS, finding_lines, requirement_lines
 
 

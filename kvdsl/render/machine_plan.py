@@ -12,26 +12,21 @@ from collections.abc import Sequence
 from kvdsl.plan import (
     FORMAT,
     Alternative,
-    Box,
     Chart,
     CollectiveRow,
     Comparison,
     Entry,
     Fact,
     Finding,
-    Flow,
     MemoryBar,
-    Picture,
     Plan,
     RequirementResult,
-    Segment,
     StepBar,
     SweepTable,
-    TierView,
-    TransferView,
 )
 from kvdsl.plan.fleets import FleetPlan
 from kvdsl.render.machine import Json, diagnostic, inputs, maybe, quantity, span
+from kvdsl.render.machine_placement import flow_form, picture_form, segment_form
 
 
 def plans_form(plans: Sequence[Plan], fleets: Sequence[FleetPlan] = ()) -> Json:
@@ -104,8 +99,8 @@ def plan_form(plan: Plan) -> Json:
         ],
         "steps": [_step(step) for step in plan.steps],
         "collectives": [_collective(row) for row in plan.collectives],
-        "placement": [_picture(picture) for picture in plan.pictures],
-        "flow": plan.flow and _flow(plan.flow),
+        "placement": [picture_form(picture) for picture in plan.pictures],
+        "flow": plan.flow and flow_form(plan.flow),
         "comparison": plan.comparison and comparison_form(plan.comparison),
         "sweeps": [_sweep(sweep) for sweep in plan.sweeps],
         "charts": [_chart(chart) for chart in plan.charts],
@@ -168,10 +163,6 @@ def _alternative(alternative: Alternative) -> Json:
     }
 
 
-def _segment(segment: Segment) -> Json:
-    return {"label": segment.label, "group": segment.group, **quantity(segment.quantity)}
-
-
 def _memory(bar: MemoryBar) -> Json:
     return {
         "ranks": bar.title,
@@ -182,7 +173,7 @@ def _memory(bar: MemoryBar) -> Json:
         "usable": quantity(bar.usable),
         "room": quantity(bar.room.quantity),
         "tokens": quantity(bar.tokens),
-        "segments": [_segment(segment) for segment in bar.segments],
+        "segments": [segment_form(segment) for segment in bar.segments],
     }
 
 
@@ -193,7 +184,7 @@ def _step(step: StepBar) -> Json:
         "title": step.title,
         "whole": quantity(step.whole),
         "roofline": step.roofline,
-        "segments": [_segment(segment) for segment in step.segments],
+        "segments": [segment_form(segment) for segment in step.segments],
     }
 
 
@@ -221,120 +212,6 @@ def _collective(row: CollectiveRow) -> Json:
     }
 
 
-def _picture(picture: Picture) -> Json:
-    return {
-        "pool": picture.pool,
-        "caption": picture.caption,
-        "note": picture.note,
-        "root": _box(picture.root),
-        "groups": [
-            {
-                "axis": wire.axis,
-                "devices": list(wire.devices),
-                "crosses": wire.crosses,
-                "label": wire.label,
-            }
-            for wire in picture.wires
-        ],
-    }
-
-
-def _box(box: Box) -> Json:
-    return {
-        "kind": box.kind,
-        "title": box.title,
-        "join": box.join,
-        "count": box.count,
-        "boxes": [_box(inner) for inner in box.boxes],
-        "devices": [
-            {
-                "device": cell.device,
-                "rank": cell.rank,
-                "holds": list(cell.lines),
-                "replica": cell.replica,
-                "stage": cell.stage,
-                "holder": cell.holder,
-                "share": cell.share,
-                "copy_of": cell.copy_of or None,
-                "idle": cell.idle,
-            }
-            for cell in box.cells
-        ],
-    }
-
-
-def _flow(flow: Flow) -> Json:
-    return {
-        "pools": [
-            {
-                "name": pool.name,
-                "role": pool.role,
-                "hardware": pool.hardware,
-                "layout": pool.layout,
-                "devices": quantity(pool.devices),
-                "tokens": quantity(pool.tokens),
-                "busy": maybe(pool.busy),
-            }
-            for pool in flow.pools
-        ],
-        "transfer": flow.transfer and _transfer(flow.transfer),
-        "tiers": [_tier(tier) for tier in flow.tiers],
-        "working": flow.working,
-    }
-
-
-def _transfer(moved: TransferView) -> Json:
-    return {
-        "sender": moved.sender,
-        "receiver": moved.receiver,
-        "link": moved.link,
-        "lanes": quantity(moved.lanes),
-        "algorithm": moved.algorithm,
-        "constants": moved.basis,
-        "overlap": moved.overlap,
-        "pipelined": moved.pipelined,
-        "parts": [
-            {
-                "part": row.part,
-                "format": row.form,
-                "kept": quantity(row.kept),
-                "one": quantity(row.one),
-                "copies": quantity(row.copies),
-                "size": quantity(row.size),
-            }
-            for row in moved.rows
-        ],
-        "steps": [_segment(step) for step in moved.steps],
-        "whole": quantity(moved.whole),
-        "visible": quantity(moved.visible),
-        "asked": maybe(moved.needed),
-        "carried": quantity(moved.present),
-    }
-
-
-def _tier(tier: TierView) -> Json:
-    return {
-        "name": tier.name,
-        "tier": tier.tier,
-        "pool": tier.pool,
-        "place": tier.place,
-        "path": tier.path,
-        "format": tier.form,
-        "shared": tier.shared,
-        "capacity": quantity(tier.capacity),
-        "tokens": quantity(tier.tokens),
-        "share": quantity(tier.share),
-        "load": maybe(tier.load),
-        "fetch": maybe(tier.fetch),
-        "recompute": maybe(tier.recompute),
-        "break_even": maybe(tier.break_even),
-        "read": maybe(tier.read),
-        "read_asked": maybe(tier.reads),
-        "write": maybe(tier.written),
-        "write_asked": maybe(tier.writes),
-    }
-
-
 def comparison_form(comparison: Comparison) -> Json:
     return {
         "layouts": [
@@ -349,17 +226,37 @@ def comparison_form(comparison: Comparison) -> Json:
             }
             for column in comparison.columns
         ],
-        "rows": [
-            {
-                "name": name,
-                "label": label,
-                "more_is_better": more,
-                "best": [comparison.columns[i].name for i in comparison.best.get(name, ())],
-            }
-            for name, label, more in comparison.rows
-        ],
+        "rows": _rows(comparison),
         "flips": comparison.flips or None,
     }
+
+
+def fleets_form(comparison: Comparison) -> Json:
+    return {
+        "fleets": [
+            {
+                "name": column.name,
+                "fits": column.fits,
+                "times": column.times or None,
+                "findings": list(column.findings),
+                "values": {n: quantity(column.values[n]) for n in sorted(column.values)},
+            }
+            for column in comparison.columns
+        ],
+        "rows": _rows(comparison),
+    }
+
+
+def _rows(comparison: Comparison) -> list[Json]:
+    return [
+        {
+            "name": name,
+            "label": label,
+            "more_is_better": more,
+            "best": [comparison.columns[i].name for i in comparison.best.get(name, ())],
+        }
+        for name, label, more in comparison.rows
+    ]
 
 
 def _sweep(sweep: SweepTable) -> Json:

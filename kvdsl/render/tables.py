@@ -1,46 +1,22 @@
-"""Tables of a plan, made once and written as text, Markdown or CSV.
+"""Tables, written as text and Markdown.
 
-Comes in: a plan. Goes out: tables of texts and quantities, and their three written forms. A row
-that belongs to no quantity (a sentence, a picture) is not a table's. Not its job: what stands
-around the tables (terminal).
+Comes in: texts and quantities in rows. Goes out: lines. A row that belongs to no quantity (a
+sentence, a picture) is not a table's. Not its job: what stands in a plan's tables (plan_tables) or
+around them (terminal).
 """
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kvdsl.plan import (
-    Comparison,
-    Finding,
-    Flow,
-    MemoryBar,
-    Plan,
-    RequirementResult,
-    StepBar,
-    SweepTable,
-    TierView,
-    TransferView,
-    meaning,
-)
 from kvdsl.render.characters import padded, safe, width, wrapped
-from kvdsl.units import Quantity, counted, decimals, shown, told, unit
+from kvdsl.units import Quantity, decimals, shown, unit
 
 Cell = str | Quantity | None
 
 NOTHING = "-"
 """What stands where a plan has no value."""
-
-_GROUPS = ("weights", "cache", "free", "reserve", "over")
-"""Pieces of memory from the ones that must be there to those that may not be used."""
-
-MOST_POINTS = 4
-"""Points of a sweep that one reason names."""
-
-MOST_REASONS = 20
-"""Reasons that a table gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,189 +37,10 @@ class Table:
     """So many columns at the left name a row."""
 
 
-def tables(plan: Plan) -> tuple[Table, ...]:
-    """Every table of a plan, in the order of a report."""
-    made = [requirements_table(plan.requirements)] if plan.requirements else []
-    made += [findings_table(plan.findings)] if plan.findings else []
-    made += [values_table(plan), *memory_tables(plan.memory)]
-    made += [step_table(step) for step in plan.steps]
-    made += flow_tables(plan.flow) if plan.flow else ()
-    made += [comparison_table(plan.comparison)] if plan.comparison else []
-    return (*made, *(sweep_table(sweep, whole=True) for sweep in plan.sweeps))
-
-
-def requirements_table(results: Sequence[RequirementResult]) -> Table:
-    rows = tuple(
-        (f"{r.keyword} {r.text}", r.status, r.value, r.bound, r.margin or NOTHING) for r in results
-    )
-    header = ("requirement", "verdict", "value", "bound", "margin")
-    return Table("requirements", "Requirements", header, rows, ("",) * len(header))
-
-
-def findings_table(findings: Sequence[Finding]) -> Table:
-    rows = tuple(
-        (
-            f.code,
-            f"allowed: {f.waived}" if f.waived is not None else f.severity.value,
-            f.diagnostic.headline,
-            str(f.diagnostic.span),
-        )
-        for f in findings
-    )
-    return Table("findings", "Findings", ("code", "severity", "finding", "place"), rows, ("",) * 4)
-
-
-def values_table(plan: Plan) -> Table:
-    rows = tuple(
-        (name, meaning(name, term), term.quantity) for name, term in sorted(plan.values.items())
-    )
-    return Table("values", "Values", ("value", "meaning", "figure"), rows, ("", "", ""))
-
-
-def memory_tables(bars: Sequence[MemoryBar]) -> Iterator[Table]:
-    """One table a pool: a row a piece of memory, a column a class of ranks."""
-    for pool in dict.fromkeys(bar.pool for bar in bars):
-        own = [bar for bar in bars if bar.pool == pool]
-        met = dict.fromkeys((s.group, s.label) for bar in own for s in bar.segments)
-        keys = sorted(met, key=lambda key: _GROUPS.index(key[0]) if key[0] in _GROUPS else 0)
-        by_bar = [{(s.group, s.label): s.quantity for s in bar.segments} for bar in own]
-        rows: list[tuple[Cell, ...]] = [
-            (_piece(group, label), *(pieces.get((group, label)) for pieces in by_bar))
-            for group, label in keys
-        ]
-        rows.append(("memory", *(bar.memory for bar in own)))
-        rows.append(("usable", *(bar.usable for bar in own)))
-        rows.append(("room for cache", *(bar.room.quantity for bar in own)))
-        rows.append(("holds", *(bar.tokens for bar in own)))
-        header = ("GB of a GPU", *(f"{bar.title} · {bar.devices} x {bar.device}" for bar in own))
-        name, title = _of_pool("memory", "Memory", pool)
-        yield Table(name, title, header, tuple(rows), ("", *["GB"] * len(own)))
-
-
-def _piece(group: str, label: str) -> str:
-    return label if group in ("reserve", "free", "over") or group in label else f"{group}: {label}"
-
-
-def _of_pool(name: str, title: str, pool: str) -> tuple[str, str]:
-    return (f"{name}.{pool}", f"{title} of {pool}") if pool else (name, title)
-
-
-def step_table(step: StepBar) -> Table:
-    """A pass as a list of times, in the unit that suits the whole."""
-    scale = shown(step.whole).rpartition(" ")[2]  # the unit that people would write the whole in
-    rows: list[tuple[Cell, ...]] = [(s.label, s.group, s.quantity) for s in step.segments]
-    rows.append(("in all", "", step.whole))
-    name, _ = _of_pool(step.phase, "", step.pool)
-    header = (scale, "", "time")
-    return Table(name, step.title, header, tuple(rows), ("", "", scale), digits=3)
-
-
-def flow_tables(flow: Flow) -> Iterator[Table]:
-    """The transfer between the pools, and the tiers below them."""
-    if flow.transfer is not None:
-        yield transfer_table(flow.transfer)
-    if flow.tiers:
-        yield tiers_table(flow.tiers)
-
-
-def transfer_table(moved: TransferView) -> Table:
-    rows: list[tuple[Cell, ...]] = [(f"sent of {row.part}", row.size) for row in moved.rows]
-    rows += [(step.label, step.quantity) for step in moved.steps]
-    rows += [("in all", moved.whole), ("seen", moved.visible)]
-    rows += [("asked of the link", moved.needed)] if moved.needed is not None else []
-    rows += [("carried by it", moved.present)]
-    over = f"over {shown(moved.lanes)} x {moved.link}"
-    title = f"Transfer from {moved.sender} to {moved.receiver}, {over}"
-    return Table("transfer", title, ("a request", "figure"), tuple(rows), ("", ""))
-
-
-def tiers_table(tiers: Sequence[TierView]) -> Table:
-    header = ("tier", "holds", "found there", "fetched", "computed", "pays from", "read", "written")
-    rows = tuple(
-        (
-            f"{tier.name}: {tier.tier}",
-            tier.tokens,
-            tier.share,
-            tier.fetch if tier.fetch is not None else tier.load,
-            tier.recompute,
-            tier.break_even,
-            tier.reads,
-            tier.writes,
-        )
-        for tier in tiers
-    )
-    return Table("tiers", "Tiers, nearest first", header, rows, ("",) * len(header))
-
-
 def measures(name: str, quantity: Quantity) -> bool:
     """Whether a quantity can be written in that unit."""
     known = unit(name)
     return known is not None and known[0] == quantity.dimension
-
-
-def comparison_table(comparison: Comparison) -> Table:
-    rows: list[tuple[Cell, ...]] = [
-        (label, *(column.values.get(name) for column in comparison.columns))
-        for name, label, _ in comparison.rows
-    ]
-    if len({c.times for c in comparison.columns if c.values}) > 1:
-        rows.append(("times", *(c.times or NOTHING for c in comparison.columns)))
-    rows.append(("fits", *("yes" if c.fits else "no" for c in comparison.columns)))
-    rows.append(("findings", *(" ".join(c.findings) or NOTHING for c in comparison.columns)))
-    best = frozenset(
-        (row, column + 1)
-        for row, (name, _, _) in enumerate(comparison.rows)
-        for column in comparison.best.get(name, ())
-    )
-    header = ("layout", *(column.name for column in comparison.columns))
-    blank = ("",) * len(header)
-    return Table("comparison", "Layouts compared", header, tuple(rows), blank, best=best)
-
-
-def sweep_table(sweep: SweepTable, *, whole: bool = False) -> Table:
-    """All points, or those that people are shown."""
-    header: tuple[str, ...] = (*sweep.axes, *sweep.shown)
-    name, title = f"sweep.{sweep.name}" if sweep.name else "sweep", f"Sweep {sweep.name}".strip()
-    reasons = tuple(_reasons(sweep))
-    rows: list[tuple[Cell, ...]] = [(*point, *values) for point, values in sweep.rows]
-    if whole or not sweep.told:
-        return Table(name, title, header, tuple(rows), ("",) * len(header), notes=reasons,
-                     keys=len(sweep.axes))  # fmt: skip
-    some = tuple(rows[number] for number, _ in sweep.told)
-    best = (f"{why}: {_said(sweep, number)}" for number, why in sweep.told if why)
-    notes = (few_told(sweep), *best, *reasons)
-    return Table(name, title, header, some, ("",) * len(header), notes=notes, keys=len(sweep.axes))
-
-
-def few_told(sweep: SweepTable) -> str:
-    """What a table leaves out, and where it is."""
-    return (
-        f"{len(sweep.told):,} of {len(sweep.rows):,} points: the best of each value, and the ends"
-        " of the axes; `kvdsl sweep --output csv` has all"
-    )
-
-
-def _said(sweep: SweepTable, number: int) -> str:
-    """A point by its settings."""
-    point, _ = sweep.rows[number]
-    return ", ".join(f"{axis} = {text}" for axis, text in zip(sweep.axes, point, strict=True))
-
-
-def _reasons(sweep: SweepTable) -> Iterator[str]:
-    """Why points have no figures, a reason a line."""
-    points: dict[str, list[str]] = {}
-    for number in range(len(sweep.rows)):
-        if reason := sweep.reason(number):
-            points.setdefault(reason, []).append(_said(sweep, number))
-    for reason, found in list(points.items())[:MOST_REASONS]:
-        named, left = found[:MOST_POINTS], len(found) - MOST_POINTS
-        more = [f"and {counted(left, 'more points')}"] if left > 0 else []
-        yield f"{'; '.join((*named, *more))}: {reason}"
-    if len(points) > MOST_REASONS:
-        yield f"and {counted(len(points) - MOST_REASONS, 'more reasons')} of other points"
-
-
-# --- written forms -----------------------------------------------------------------------------
 
 
 def cell_text(table: Table, row: int, column: int) -> str:
@@ -353,66 +150,3 @@ def _row(texts: Iterable[str]) -> str:
 def _escaped(text: str) -> str:
     """Text that Markdown does not take for markup: a name may hold anything."""
     return "".join("\\" + sign if sign in "\\|<>[]`*_&#!" else sign for sign in safe(text))
-
-
-CSV_HEADER = ("deployment", "table", "row", "column", "value", "unit")
-
-
-def as_csv(plans: Sequence[Plan], more: Sequence[tuple[str, Table]] = ()) -> str:
-    """A line a cell, so that all tables of all plans are one: exact values in base units. `more`
-    are tables of what is no deployment, each with the name that stands in its place."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(CSV_HEADER)
-    every = [(plan.name, table) for plan in plans for table in tables(plan)]
-    for name, table in (*every, *more):
-        for row in table.rows:
-            _csv_row(writer.writerow, name, table, row)
-    return out.getvalue()
-
-
-def sweep_csv(deployment: str, sweep: SweepTable) -> str:
-    """A row a point: the deployment, the axes as they are written, the values exact; the head of a
-    value's column names its unit."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    heads = []
-    for index, name in enumerate(sweep.shown):
-        known = next((row[1][index] for row in sweep.rows if row[1][index] is not None), None)
-        unit_name = told(known)[1] if known is not None else ""
-        heads.append(f"{name} ({unit_name})" if unit_name not in ("", "1") else name)
-    writer.writerow([*map(_inert, ("deployment", "sweep", *sweep.axes)), *heads])
-    for point, values in sweep.rows:
-        written = ["" if value is None else plain_number(value) for value in values]
-        writer.writerow([*map(_inert, (deployment, sweep.name, *point)), *written])
-    return out.getvalue()
-
-
-def _csv_row(write: object, deployment: str, table: Table, row: Sequence[Cell]) -> None:
-    assert callable(write)
-    keys = [cell for cell in row if isinstance(cell, str)] if table.name.startswith("sweep") else []
-    key = " ".join(keys) or str(row[0])
-    for head, cell in zip(table.header[1:], row[1:], strict=True):
-        if isinstance(cell, Quantity):
-            written = (plain_number(cell), told(cell)[1])
-        elif cell and cell not in keys:
-            written = (_inert(cell), "")
-        else:
-            continue
-        write((*map(_inert, (deployment, table.name, key, head)), *written))
-
-
-def _inert(text: str) -> str:
-    """Text that no spreadsheet takes for a formula: they run what starts like one."""
-    return f"'{text}" if text[:1] in _FORMULA and text != NOTHING else safe(text)
-
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
-
-def plain_number(quantity: Quantity) -> str:
-    """The value as a machine reads it: an int where it is whole, else a decimal."""
-    value, _ = told(quantity)
-    if isinstance(value, float):
-        return repr(value)
-    return str(int(value)) if value == int(value) else repr(float(value))

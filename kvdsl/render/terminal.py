@@ -13,15 +13,14 @@ from kvdsl.plan import Finding, Plan, RequirementResult, Tile
 from kvdsl.render.characters import clipped, padded, safe, width, wrapped
 from kvdsl.render.diagnostics import COLUMNS
 from kvdsl.render.paint import PLAIN, SEVERITIES, Paint, Style
-from kvdsl.render.tables import (
-    Table,
-    as_text,
+from kvdsl.render.plan_tables import (
     comparison_table,
     flow_tables,
     memory_tables,
     step_table,
     sweep_table,
 )
+from kvdsl.render.tables import Table, as_text
 from kvdsl.units import shown
 
 MOODS = {"good": Style.GOOD, "warning": Style.WARNING, "bad": Style.ERROR}

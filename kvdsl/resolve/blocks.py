@@ -86,11 +86,13 @@ class Entry:
 
     def over(self, below: Entry) -> Entry:
         """This entry where `below` is inherited under the same name."""
-        value, form = self.value, self.form
+        value, form, sort = self.value, self.form, self.sort
         if isinstance(value, Body) and value.base == "inherit":
             value = Body(value.own, below)
-            form = below.form
-        return replace(self, value=value, form=form, overridden=(*below.overridden, below.span))
+            form, sort = below.form, sort or below.sort
+        return replace(
+            self, value=value, form=form, sort=sort, overridden=(*below.overridden, below.span)
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,21 +12,19 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import cast
 
 from kvdsl.diagnostics import Diagnostic
-from kvdsl.resolve.blocks import PLURAL_KEYS, Body, Entry, Raw
+from kvdsl.resolve.blocks import Body, Entry, Raw
 from kvdsl.resolve.combination_messages import ChangeWithoutEffect
 from kvdsl.resolve.declarations import Declarations
-from kvdsl.resolve.deployments import POOL_KEYS
 from kvdsl.resolve.foreign_names import own_name
 from kvdsl.resolve.names import Scope
-from kvdsl.resolve.naming_messages import NoSuchChange, like, listed
-from kvdsl.resolve.schema import schema_of
+from kvdsl.resolve.naming_messages import NoSuchChange, either
+from kvdsl.resolve.paths import CHANGEABLE, NoPath, keys_of
+from kvdsl.resolve.pools import POOL_KEYS
 from kvdsl.source import SourceFile, Span
-from kvdsl.spec.deployment import Deployment
 from kvdsl.spec.vocabulary import INPUTS
 from kvdsl.syntax.nodes import Assign, Block, Declare, Expr, Name
 from kvdsl.units import Quantity
 
-CHANGEABLE = (*POOL_KEYS, *(n for n in schema_of(Deployment).names if n != "search"))
 TELLING = ("KV002", "KV005", "KV010", "KV012", "KV017")
 """Faults of a text that say more of a value than that it is none: of its unit, digits or quotes."""
 
@@ -57,49 +55,23 @@ def changed(
     context: Declarations, raw: Raw, change: Change, scope_of: Callable[[SourceFile], Scope]
 ) -> Raw | None:
     """The block with the change merged in; None where a diagnostic was told."""
+    if not _PATH.fullmatch(change.path):
+        at = change.at or change.source.span(0, len(change.path))
+        hint = "a path is names with dots between them, such as `layout.tp`"
+        _refuse(context, change, at, NoPath("it is no path", (), hint))
+        return None
     value = _parsed(context, change) if isinstance(change.value, str) else change.value
     if value is None:
         return None
     scope = context.remembered(value) or scope_of(value.span.file)
     at = _path_span(change, value)
-    if not _PATH.fullmatch(change.path):
-        _refuse(context, change, at, "it is no path", None)
-        return None
-    names = change.path.split(".")
-    first = names[0]
-    sort = PLURAL_KEYS.get(first)
-    if sort == "pool" and len(names) > 2:
-        key = f"pool {names[1]}"
-        if key not in raw.entries:
-            pools = _pools(raw)
-            reason = f"there is no pool `{names[1]}`" if pools else "this deployment has no pools"
-            hint = f"there are {listed(pools)}" if pools else None
-            _refuse(context, change, at, reason, like(names[1], pools), hint)
-            return None
-        return _written(raw, (key, *names[2:]), value, scope, at)
-    if sort == "pool" or first == "pool":
-        pools = _pools(raw)
-        name = names[1] if names[1:] and names[1] in pools else pools[0] if pools else "NAME"
-        rest = ".".join(names[2:]) or "layout.tp"
-        hint = f"an attribute of a pool is written `pools.{name}.{rest}`"
-        reason = "it names no attribute of a pool" if pools else "this deployment has no pools"
-        _refuse(context, change, at, reason, None, hint if pools else None)
-        return None
-    if first in _pools(raw):
-        hint = f"`{first}` is a pool: write `pools.{change.path}`"
-        _refuse(context, change, at, f"a deployment has no attribute `{first}`", None, hint)
-        return None
-    if first not in CHANGEABLE:
-        near = like(first, CHANGEABLE)
-        _refuse(context, change, at, f"a deployment has no attribute `{first}`", near)
+    keys = keys_of(context, raw, change.path.split("."))
+    if isinstance(keys, NoPath):
+        _refuse(context, change, at, keys)
         return None
     if not _has_effect(context, raw, change, at):
         return None
-    return _written(raw, tuple(names), value, scope, at)
-
-
-def _pools(raw: Raw) -> list[str]:
-    return [key.removeprefix("pool ") for key in raw.entries if key.startswith("pool ")]
+    return _written(raw, keys, value, scope, at)
 
 
 def _path_span(change: Change, value: Expr) -> Span:
@@ -110,25 +82,18 @@ def _path_span(change: Change, value: Expr) -> Span:
     return file.span(0, len(path)) if file.text.startswith(path) else value.span
 
 
-def _refuse(
-    context: Declarations,
-    change: Change,
-    span: Span,
-    reason: str,
-    near: str | None,
-    hint: str | None = None,
-) -> None:
-    behind = f".{own_name(change.path)}"
-    meant = min((name for name in INPUTS if name.endswith(behind)), key=len, default="")
-    later = change.path.partition(".")[2]
-    if not meant and not near and not hint and later.partition(".")[0] in CHANGEABLE:
-        meant = later  # behind a deployment's name
-    hint = hint or f"a deployment has {listed(n for n in CHANGEABLE if n.isidentifier())}"
-    if meant and "a pool" not in hint:
-        near, hint = None, f"write `{meant}`"
-    elif near:
-        hint = None
-    context.tell(NoSuchChange(span, change.path, reason, near, hint))
+def _refuse(context: Declarations, change: Change, span: Span, found: NoPath) -> None:
+    """With whole paths to write instead: one of another tool's name, or without the deployment's
+    own name before it."""
+    near, hint = found.near, found.hint
+    if not near and not hint:
+        behind = f".{own_name(change.path)}"
+        inputs = (name for name in INPUTS if name.endswith(behind))
+        later = change.path.partition(".")[2]
+        known = later if later.partition(".")[0] in CHANGEABLE else ""
+        instead = min(inputs, key=len, default=known)
+        hint = f"write `{instead}`" if instead else found.has
+    context.tell(NoSuchChange(span, change.path, found.reason, either(near) or None, hint))
 
 
 def _has_effect(context: Declarations, raw: Raw, change: Change, span: Span) -> bool:
@@ -180,7 +145,7 @@ def _parsed(context: Declarations, change: Change) -> Expr | None:
     asked = change.source
     start = len(asked.text) - len(change.value)
     before = f"kvspec 1\ndeployment override {{\n{change.path} = "
-    if change.value.isprintable() and _PATH.fullmatch(change.path):
+    if change.value.isprintable():
         module, found = parse(SourceFile(asked.name, f"{before}{change.value}\n}}\n"))
         match module.statements:
             case (_, Declare(body=Block(statements=(Assign(value=value, source=None),)))) if (

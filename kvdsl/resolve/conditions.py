@@ -7,17 +7,15 @@ whether a plan meets it (requirements).
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from kvdsl import units
 from kvdsl.project.catalog import PLURALS
+from kvdsl.resolve.asked_names import Subject, exists, unanswerable
 from kvdsl.resolve.blocks import Kept
 from kvdsl.resolve.context import EXPRESSION, Context
 from kvdsl.resolve.expressions import ARITHMETIC, combined
-from kvdsl.resolve.foreign_names import answered_name
 from kvdsl.resolve.names import FUNCTIONS, Scope
-from kvdsl.resolve.naming_messages import either, like, listed
 from kvdsl.resolve.schema import make
 from kvdsl.resolve.value_messages import (
     BadCall,
@@ -25,18 +23,15 @@ from kvdsl.resolve.value_messages import (
     MixedDimensions,
     NoCondition,
     OutOfBounds,
-    Unanswerable,
     WrongType,
 )
 from kvdsl.resolve.values import described
 from kvdsl.spec.deployment import Requirement
-from kvdsl.spec.vocabulary import INPUTS, VOCABULARY, asked
 from kvdsl.syntax import nodes
 from kvdsl.syntax.nodes import Binary, Call, Expr, Items, Path, Require, Unary, Within
 from kvdsl.units import Dimension, Quantity, counted
 
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
-FLEET_SUMS = ("gpus", "power", "cost.per_hour")
 ROUNDED = frozenset(
     {
         units.TIME,
@@ -52,16 +47,6 @@ ROUNDED = frozenset(
 
 Known = Quantity | Dimension
 """A constant, or the dimension of what only a plan knows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """Whom requirements are about: which pools, tiers and, in a fleet, deployments there are.
-    None is 'not known here': a policy holds for deployments of any shape."""
-
-    pools: Collection[str] | None = None
-    tiers: Collection[str] | None = None
-    deployments: Collection[str] | None = None
 
 
 def read_requirement(context: Context, kept: Kept[Require], subject: Subject) -> Requirement | None:
@@ -310,13 +295,12 @@ def _called(reading: _Reading, expr: Call) -> Known | None:
 def _named(reading: _Reading, path: Path) -> Known | None:
     """A name of the vocabulary before all others; else a constant of the file."""
     if not path.ranges:
-        name = path.dotted
-        dimension = _asked(reading, name)
+        dimension = reading.subject.asked(path.dotted)
         if dimension is not None:
-            return dimension if _exists(reading, path) else None
+            return dimension if exists(reading.context, reading.subject, path) else None
         first = path.names[0].text
         if reading.scope.find(first) is None and first not in PLURALS:
-            _unanswerable(reading, path)
+            unanswerable(reading.context, reading.subject, reading.scope, path)
             return None
     value = reading.context.evaluate(path, reading.scope)
     if isinstance(value, Quantity):
@@ -326,62 +310,3 @@ def _named(reading: _Reading, path: Path) -> Known | None:
         given = described(value)
         reading.context.tell(WrongType(path.span, "a condition", "quantities", given))
     return None
-
-
-def _asked(reading: _Reading, name: str) -> Dimension | None:
-    if reading.subject.deployments is None:
-        return asked(name)
-    first, _, rest = name.partition(".")
-    if first == "deployments":
-        return asked(rest.partition(".")[2])
-    return asked(name) if name in FLEET_SUMS else None
-
-
-def _exists(reading: _Reading, path: Path) -> bool:
-    """Whether the pool, tier or deployment that a name goes through is there."""
-    for index, name in enumerate(path.names[:-1]):
-        groups = {
-            "pools": reading.subject.pools,
-            "tier": reading.subject.tiers,
-            "deployments": reading.subject.deployments,
-        }
-        known = groups.get(name.text)
-        follower = path.names[index + 1]
-        if known is None or follower.text in known:
-            continue
-        noun = {"pools": "pool", "tier": "tier", "deployments": "deployment"}[name.text]
-        hint = f"there is no {noun} `{follower.text}`"
-        if known:
-            hint += f"; there is {listed(known)}"
-        near = like(follower.text, known)
-        reading.context.tell(Unanswerable(follower.span, path.dotted, near, hint))
-        return False
-    return True
-
-
-def _unanswerable(reading: _Reading, path: Path) -> None:
-    name = path.dotted
-    hint = None
-    if reading.subject.deployments is not None:
-        known: tuple[str, ...] = FLEET_SUMS
-        hint = f"of a fleet ask {listed(FLEET_SUMS)}, or `deployments.NAME.VALUE`"
-    else:
-        known = (*VOCABULARY, *INPUTS, *reading.scope.visible)
-    behind = [term for term in known if term.endswith(f".{name}")]
-    near = either(behind[:3]) or None
-    meant, rank = answered_name(name)
-    if near is None and hint is None and meant:
-        near = f"`{meant}`"
-        if rank:
-            band = f"{meant}_high"
-            hint = f"no percentile is reckoned: `{meant}` is the mean over requests"
-            if band in VOCABULARY:
-                hint += f", and nine of ten measurements lie below `{band}`"
-    near = near or like(name, known)
-    if near is None and hint is None:
-        family = [term for term in VOCABULARY if term.startswith(path.names[0].text + ".")]
-        groups = dict.fromkeys(term.partition(".")[0] for term in VOCABULARY)
-        hint = f"it answers {listed(groups)}: `kvdsl get SPEC DEPLOYMENT` lists all values"
-        if family:
-            hint = f"`{path.names[0].text}` has {listed(family[:6])}"
-    reading.context.tell(Unanswerable(path.span, name, near, hint))

@@ -1,19 +1,16 @@
-"""Deployments: pools over what the deployment says for all, tiers, requirements, sweeps.
+"""Deployments: pools, tiers, requirements, sweeps; fleets and policies.
 
 Comes in: a raw block. Goes out: a `Deployment` with at least one complete pool, or None where a
-diagnostic was told. Not its job: whether a model fits (placement and on).
+diagnostic was told. Not its job: a single pool (pools), or whether a model fits (placement and on).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import date
-from fractions import Fraction
 
-from kvdsl.diagnostics import Label
-from kvdsl.resolve.blocks import Body, Choices, Entry, Kept, Raw, merged
+from kvdsl.resolve.asked_names import Subject
+from kvdsl.resolve.blocks import Body, Choices, Entry, Kept, Raw
 from kvdsl.resolve.building import (
     Gathered,
     finished,
@@ -23,31 +20,23 @@ from kvdsl.resolve.building import (
 )
 from kvdsl.resolve.combination_messages import (
     BadCode,
-    IncompleteDeployment,
-    IncompleteDraft,
     ListedTwice,
-    ReplicasTwice,
-    RolesNotWhole,
 )
-from kvdsl.resolve.conditions import Subject, read_requirement
+from kvdsl.resolve.conditions import read_requirement
 from kvdsl.resolve.context import Context
 from kvdsl.resolve.hardware import kinds_of
-from kvdsl.resolve.inheritance import flat, layered
+from kvdsl.resolve.inheritance import flat
 from kvdsl.resolve.libraries import own_library
-from kvdsl.resolve.naming_messages import listed
-from kvdsl.resolve.recipes import lines_known
-from kvdsl.resolve.schema import make, schema_of
+from kvdsl.resolve.pools import is_apart, pools_of
+from kvdsl.resolve.schema import make
 from kvdsl.resolve.suggestions import wanting
 from kvdsl.resolve.sweeps import read_search, read_sweep
-from kvdsl.resolve.unknown_attributes import meant_by
 from kvdsl.resolve.value_messages import WrongType
 from kvdsl.resolve.values import Quotation, Reference, described
-from kvdsl.resolve.workloads import shares_whole
 from kvdsl.spec.deployment import (
     Deployment,
     Fleet,
     Policy,
-    Pool,
     Requirement,
     Search,
     Sweep,
@@ -58,28 +47,16 @@ from kvdsl.spec.layout import Layout
 from kvdsl.spec.slots import Referred
 from kvdsl.syntax.nodes import Allow, Items
 
-POOL_KEYS = tuple(n for n in schema_of(Pool).attributes if n not in ("role", "share"))
-"""What a deployment says for all its pools."""
-
-NEEDED = ("model", "layout", "workload", "on", "weights", "kv")
-_EXAMPLES = {
-    "model": "model = models.llama_3_1_405b",
-    "layout": "layout { tp = 8 }",
-    "workload": "workload { context = 8 ktok; concurrency = 128 req }",
-    "on": "on = 1 x nodes.hgx_h100",
-    "weights": "weights = formats.bf16",
-    "kv": "kv = formats.bf16",
-}
 _CODE = re.compile(r"KV\d{3}")
 
 
 def build_deployment(context: Context, raw: Raw, owner: str) -> Deployment | None:
-    apart = {k: e for k, e in raw.entries.items() if _is_apart(k)}
+    apart = {k: e for k, e in raw.entries.items() if is_apart(k)}
     pool_entries = {k: e for k, e in apart.items() if k.startswith("pool ")}
     parts = gathered(context, Deployment, raw, owner, apart)
     parts.origins |= {key: origin_of(entry) for key, entry in apart.items()}
 
-    pools = _pools(context, raw, owner, pool_entries)
+    pools = pools_of(context, raw, owner, pool_entries)
     parts.sound &= pools is not None
     parts.values["pools"] = pools
     tiers = _tiers(context, raw.entries.get("tiers"))
@@ -103,150 +80,6 @@ def _with_libraries(context: Context, built: Deployment | None) -> Deployment | 
         known = {library.name: library for library in found if library is not None}
         pools[name] = pool.model_copy(update={"libraries": tuple(known.values())})
     return built.model_copy(update={"pools": pools})
-
-
-def _is_apart(key: str) -> bool:
-    if key in POOL_KEYS or key in ("tiers", "compare", "search", "sweep"):
-        return True
-    return key.startswith(("pool ", "sweep "))
-
-
-# --- pools -------------------------------------------------------------------------------------
-
-
-def _pools(
-    context: Context, raw: Raw, owner: str, entries: Mapping[str, Entry]
-) -> dict[str, Pool] | None:
-    shared = raw.only(POOL_KEYS)
-    raws = {"": shared}
-    if entries:
-        _check_shared(context, shared)
-        raws = {
-            key.removeprefix("pool "): pool_raw(context, entry, shared)
-            for key, entry in entries.items()
-        }
-    searched = "search" in raw.entries
-    complete = context.lenient or _all_needed(context, raw, owner, raws, searched=searched)
-    pools = {name: _pool(context, name, own, owner) for name, own in raws.items()}
-    built = {name: pool for name, pool in pools.items() if pool is not None}
-    if len(built) < len(pools) or not complete:
-        return None
-    sound = all(_goes_together(context, pool, owner) for pool in built.values())
-    if entries and not context.lenient:
-        sound &= _roles_whole(context, raw, owner, list(built.values()))
-        built = _shared_out(built)
-    return built if sound else None
-
-
-def _check_shared(context: Context, shared: Raw) -> None:
-    """What a deployment says is checked even where every pool says otherwise."""
-    gathered(context, Pool, shared, "this deployment")
-
-
-def pool_raw(context: Context, entry: Entry, shared: Raw) -> Raw:
-    """A pool over the pool that it inherits, over what the deployment says."""
-    raw = replace(shared, at=entry.span)
-    if isinstance(entry.value, Body):
-        for own in layered(entry)[1]:
-            raw = merged(raw, own, context.found)
-    return raw
-
-
-def _pool(context: Context, name: str, raw: Raw, owner: str) -> Pool | None:
-    whose = f"`pool {name}`" if name else owner
-    parts = gathered(context, Pool, raw, whose)
-    parts.values["name"] = name
-    if "role" not in raw.entries:
-        parts.values["role"] = name if name in ("prefill", "decode", "both") else "both"
-    return finished(Pool, parts)
-
-
-def _all_needed(
-    context: Context, raw: Raw, owner: str, raws: Mapping[str, Raw], *, searched: bool
-) -> bool:
-    """Whether every pool has what a plan needs; what all lack is told once."""
-    needed = [name for name in NEEDED if name != "layout" or not searched]
-    lacking = {pool: _lacking(raw, own, needed) for pool, own in raws.items()}
-    by_all = [name for name in needed if all(name in lacks for lacks in lacking.values())]
-    if by_all:
-        hint = "here, or in every pool" if "" not in raws else None
-        example = listed(_EXAMPLES[name] for name in by_all)
-        context.tell(IncompleteDeployment(raw.at, owner, listed(by_all), example, hint))
-    for pool, lacks in lacking.items():
-        own = [name for name in lacks if name not in by_all]
-        if own:
-            hint = "or say it for all pools, in the deployment"
-            example = listed(_EXAMPLES[name] for name in own)
-            whose = f"`pool {pool}`"
-            context.tell(IncompleteDeployment(raws[pool].at, whose, listed(own), example, hint))
-    return not any(name not in own.entries for name in needed for own in raws.values())
-
-
-def _lacking(raw: Raw, own: Raw, needed: Sequence[str]) -> list[str]:
-    """What a pool needs and nobody says, nor says under a name that is told as unknown."""
-    said = [key for key in (*raw.entries, *own.entries) if not _is_apart(key)]
-    meant = {near for key in said for near in meant_by(Pool, key)}
-    meant.update(raw.mentioned, own.mentioned)
-    return [name for name in needed if name not in own.entries and name not in meant]
-
-
-def _goes_together(context: Context, pool: Pool, owner: str) -> bool:
-    sound = True
-    whose = f"`pool {pool.name}`" if pool.name else owner
-    in_layout = pool.layout.origin("replicas") if pool.layout else None
-    in_pool = pool.origin("replicas")
-    if in_layout and in_pool:
-        place = Label(in_layout.span, "and here in the layout")
-        context.tell(ReplicasTwice(in_pool.span, whose), place)
-        sound = False
-    if pool.model is not None:
-        layers = pool.model.layers
-        for recipe in (pool.weights, pool.kv, pool.activations):
-            if recipe is not None:
-                sound &= lines_known(context, recipe, pool.model.parts, layers)
-    return sound and _draft_whole(context, pool)
-
-
-def _draft_whole(context: Context, pool: Pool) -> bool:
-    draft = pool.draft
-    if draft is None:
-        return True
-    if draft.method == "model" and draft.model is None:
-        needs, example = "`model`", "`model = models.llama_3_2_1b`"
-    elif draft.method == "eagle" and draft.layers is None:
-        needs, example = "`layers`", "`layers = 1`"
-    else:
-        return True
-    assert draft.at is not None
-    context.tell(IncompleteDraft(draft.at, draft.method, needs, example))
-    return False
-
-
-def _roles_whole(context: Context, raw: Raw, owner: str, pools: Sequence[Pool]) -> bool:
-    """Someone prefills, someone decodes; where two do the same, their shares are 100 %."""
-    sound = True
-    for phase in ("prefill", "decode"):
-        serving = [pool for pool in pools if pool.role in (phase, "both")]
-        if not serving:
-            context.tell(RolesNotWhole(raw.at, owner, phase))
-            sound = False
-            continue
-        shares = [(p.name, p.share, p.at) for p in serving if p.share is not None]
-        sound &= shares_whole(context, f"pools that {phase}", shares)
-    return sound
-
-
-def _shared_out(pools: dict[str, Pool]) -> dict[str, Pool]:
-    """Pools that do the same, without shares, have equal ones: requests go to one of them each."""
-    parts = {}
-    for name, pool in pools.items():
-        phases = ("prefill", "decode") if pool.role == "both" else (pool.role,)
-        beside = [[p for p in pools.values() if p.role in (phase, "both")] for phase in phases]
-        equal = len({len(found) for found in beside}) == 1
-        silent = all(other.share is None for found in beside for other in found)
-        if equal and silent and len(beside[0]) > 1:
-            parts[name] = pool.model_copy(update={"share": Fraction(1, len(beside[0]))})
-    return {**pools, **parts}
 
 
 # --- tiers, comparisons, sweeps ----------------------------------------------------------------

@@ -52,6 +52,10 @@ class Resolver:
             if d.kind == kind and d.node is not None and not _abstract(d.node.body)
         )
 
+    def catalog_names(self, plural: str) -> tuple[str, ...]:
+        """`models.llama_3_1_8b` and all others of the catalog under a plural."""
+        return tuple(f"{plural}.{name}" for name in self._all.catalog.names(plural))
+
     def kind_of(self, dotted: str) -> str | None:
         """`deployment` for a name of the file, an import or the catalog; None if there is none."""
         answer = self._all.collected(lambda: self._found(dotted))

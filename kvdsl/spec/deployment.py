@@ -307,7 +307,8 @@ class Fleet(Declaration):
     ] = Field(default=None, description="the catalog's unless given")
     requirements: Annotated[tuple[Requirement, ...], Special()] = Field(
         default=(),
-        description="on sums (`gpus`, `power`, `cost.per_hour`) or `deployments.NAME.VALUE`",
+        description="on sums (`gpus`, `power`, `cost.per_hour`, `cost.per_year`, "
+        "`decode.throughput`) or `deployments.NAME.VALUE`",
     )
 
 

@@ -107,10 +107,27 @@ _TIER = (
     ("write_bandwidth", units.BYTE_RATE, "that it has"),
 )
 
+TIER_VALUES = tuple(word for word, _, _ in _TIER)
+"""What a tier answers, by the last word of its name."""
+
 PATTERNS = tuple(
     (re.compile(rf"tier\.\w+\.{word}"), Term(f"tier.NAME.{word}", dimension, meaning))
     for word, dimension, meaning in _TIER
 )
+
+FLEET: Mapping[str, Term] = MappingProxyType(
+    {
+        term.name: term
+        for term in (
+            Term("gpus", units.NONE, "of all deployments"),
+            Term("power", units.POWER, "of their hardware, each unit once"),
+            Term("cost.per_hour", units.MONEY_RATE, "the same"),
+            Term("cost.per_year", units.MONEY, "the same for 8,760 hours"),
+            Term("decode.throughput", units.TOKEN_RATE, "where all serve one model"),
+        )
+    }
+)
+"""What a fleet answers of all its deployments, beside `deployments.NAME.VALUE`."""
 
 INPUTS: Mapping[str, Dimension] = MappingProxyType(
     {

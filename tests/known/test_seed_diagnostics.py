@@ -216,7 +216,7 @@ def test_what_was_left_unsaid_is_told_with_what_it_is_worth(
 
 
 def test_wider_ends_of_the_405b_take_as_many_bytes_as_they_have_parameters() -> None:
-    more = quantity(Spec("llama_405b").plan("tp8"), "KV144", "more in all")
+    more = quantity(Spec("llama_405b").plan("tp8"), "KV144", "more a copy")
     assert more.value == 4_202_692_608
 
 
