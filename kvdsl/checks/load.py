@@ -129,7 +129,7 @@ def prefill_overrun(study: Study) -> Iterator[Fact]:
         deployment better extends served { workload { rate = 1 req/s } }
     """
     found, workload = study.costs, study.subject.workload
-    if found.prefill is None or not found.prefill.saturated or workload.rate is None:
+    if workload.rate is None or found.prefill is None or not found.prefill.saturated:
         return
     most = study.subject.degrees.holders / float(found.prefill.stage.value)
     yield Fact(
@@ -181,7 +181,7 @@ def rate_overrun(study: Study) -> Iterator[Fact]:
         deployment better extends served { workload { rate = 1 req/s } }
     """
     found, workload = study.costs, study.subject.workload
-    if found.load is None or workload.rate is None or workload.concurrency is not None:
+    if workload.rate is None or workload.concurrency is not None or found.load is None:
         return
     if not found.load.queued or not found.fits:
         return

@@ -286,6 +286,17 @@ def _extra(placement: Placement, exchange: Exchange, tokens: Term, pairs: Term |
     return fixed("extra bytes", times(exchange.extra, tokens.value), note, BYTES)
 
 
+def joined(placement: Placement) -> None:
+    """Raises ValueError where ranks exchange something in a pass of the pool and nothing joins
+    them."""
+    paces, role = placement.paces(), placement.subject.pool.role
+    for exchange in placement.exchanges:
+        group = paces.get((exchange.axis, exchange.stage))
+        apart = group is not None and group.size > 1 and group.reach.join is None
+        if apart and (role == "both" or exchange.phase in ("", role)):
+            raise ValueError(f"nothing joins the devices of {exchange.axis}")
+
+
 def _join(group: Group) -> Join:
     if group.reach.join is None:
         raise ValueError(f"nothing joins the devices of {group.axis}")
