@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 
 from kvdsl import units
 from kvdsl.arithmetic import arrayed, smaller, some, times
@@ -27,6 +26,7 @@ from kvdsl.costs.values import Group, Values
 from kvdsl.formulas import Term, formula
 from kvdsl.placement.placement import Placement, build
 from kvdsl.placement.subject import Subject
+from kvdsl.recall import Once
 from kvdsl.spec.workload import Workload
 
 
@@ -86,7 +86,7 @@ def estimate(subject: Subject, placement: Placement | None = None) -> Estimate:
     placement = placement or build(subject)
     collectives.joined(placement)
     books = memory.ledgers(placement)
-    held = cache(lambda: memory.capacities(placement, books))
+    held = Once(lambda: memory.capacities(placement, books))
     return _timed(placement, books, held, _known(placement, books, held))
 
 
@@ -103,7 +103,7 @@ def many(found: Estimate, workload: Workload, values: dict[str, Term]) -> Mappin
 def of_length(found: Estimate, workload: Workload) -> dict[str, Term]:
     """The values that follow from how long requests are and not from how many there are."""
     placement = reloaded(found, workload)
-    held = cache(lambda: memory.capacities(placement, found.ledgers))
+    held = Once(lambda: memory.capacities(placement, found.ledgers))
     return dict(Values(_of_length(placement, held)))
 
 
@@ -156,7 +156,7 @@ def memory_estimate_that_fits(subject: Subject) -> Estimate | None:
 
 
 def _of_room(placement: Placement, books: tuple[Ledger, ...]) -> Estimate:
-    held = cache(lambda: memory.capacities(placement, books))
+    held = Once(lambda: memory.capacities(placement, books))
     values = Values((NO_TIMES, *_known(placement, books, held)))
     return Estimate(placement.subject, placement, books, values, held, Times())
 
@@ -173,7 +173,7 @@ def _known(
 
 
 def _of_token(placement: Placement, books: tuple[Ledger, ...]) -> tuple[Group, ...]:
-    tokens = cache(lambda: cached.token_terms(placement))
+    tokens = Once(lambda: cached.token_terms(placement))
     on_gpu = "kv.bytes_per_token_per_gpu"
 
     def even() -> dict[str, Term]:

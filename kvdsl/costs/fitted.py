@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
 from typing import Any
 
 from kvdsl import units
@@ -54,6 +53,7 @@ from kvdsl.costs.values import Group
 from kvdsl.formulas import Term, formula, greatest, total
 from kvdsl.placement.placement import Placement
 from kvdsl.placement.subject import Subject
+from kvdsl.recall import Once
 from kvdsl.spec.engine_pace import Band
 from kvdsl.units import REQUEST_RATE, TIME, TOKEN_RATE
 
@@ -118,23 +118,23 @@ def fitted(
     subject = placement.subject
     role = subject.pool.role
     lengths, rate = lengths_of(subject), _rate(subject)
-    made = cache(lambda: serving(placement, books, pace))
+    made = Once(lambda: serving(placement, books, pace))
 
     def prefills(prefill: Callable[[], Prefill]) -> Group:
         of_context = role == "both" and subject.workload.context is not None
         return ("prefill.",), lambda: _prefill_values(made(), prefill(), of_context=of_context)
 
     if role == "prefill":
-        only = cache(lambda: _prefill(made(), lengths, alone(made(), lengths, rate)))
+        only = Once(lambda: _prefill(made(), lengths, alone(made(), lengths, rate)))
         return Times(prefill=only, groups=(prefills(only),))
-    carried = cache(lambda: _carried(subject, made, lengths, capacity(), rate))
-    found = cache(lambda: made().at(carried(), lengths))
-    step = cache(lambda: _decode(placement, made(), found(), carried()))
+    carried = Once(lambda: _carried(subject, made, lengths, capacity(), rate))
+    found = Once(lambda: made().at(carried(), lengths))
+    step = Once(lambda: _decode(placement, made(), found(), carried()))
     decodes = decode_group(subject, step)
     if role == "decode":
         return Times(carried, step, groups=(decodes,))
 
-    @cache
+    @Once
     def prefill() -> Prefill:
         token = made().first(found(), carried(), lengths, rate)
         return _prefill(made(), lengths, token, found().tokens)

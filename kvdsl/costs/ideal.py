@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 from kvdsl import units
@@ -22,22 +21,23 @@ from kvdsl.costs.times import Times, decode_group
 from kvdsl.formulas import Term, formula, total
 from kvdsl.placement.placement import Placement
 from kvdsl.placement.subject import Subject
+from kvdsl.recall import Once
 
 
 def ideal(placement: Placement, books: tuple[Ledger, ...], capacity: Callable[[], Term]) -> Times:
     """The load, decode and prefill of a pool; `capacity` are the whole requests that fit."""
     subject = placement.subject
     role = subject.pool.role
-    alone = cache(lambda: prefill(placement, books))
+    alone = Once(lambda: prefill(placement, books))
     if role == "prefill":
         prefills = (("prefill.",), lambda: _values(alone(), alone()))
         return Times(prefill=alone, groups=(prefills,))
-    carried = cache(lambda: _carried(placement, books, capacity(), alone))
-    step = cache(lambda: decode(placement, books, carried()))
+    carried = Once(lambda: _carried(placement, books, capacity(), alone))
+    step = Once(lambda: decode(placement, books, carried()))
     decodes = decode_group(subject, step)
     if role == "decode":
         return Times(carried, step, groups=(decodes,))
-    first = cache(lambda: _placed(alone(), carried(), step, subject))
+    first = Once(lambda: _placed(alone(), carried(), step, subject))
     prefills = (("prefill.",), lambda: _values(alone(), first()))
     return Times(carried, step, first, (prefills, decodes))
 

@@ -7,9 +7,9 @@ computed. Who asks for all of them gets all, in the order of the groups.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
 
 from kvdsl.formulas import Term
+from kvdsl.recall import Once
 
 Group = tuple[tuple[str, ...], Callable[[], Mapping[str, Term]]]
 """Names, and what computes them: `kv.copies`, or `decode.` for all names below it. Not each has to
@@ -22,9 +22,9 @@ class Values(Mapping[str, Term]):
     __slots__ = ("_all", "_groups")
 
     def __init__(self, groups: Sequence[Group]) -> None:
-        made = [(names, cache(group)) for names, group in groups]
+        made = [(names, Once(group)) for names, group in groups]
         self._groups = {name: group for names, group in made for name in names}
-        self._all = cache(
+        self._all = Once(
             lambda: {name: term for _, group in made for name, term in group().items()}
         )
 
