@@ -65,28 +65,47 @@ class Term:
             self.note,
         )
 
+    @property
+    def grounds(self) -> tuple[Term, ...]:
+        """The inputs of which some may be assumed."""
+        return self.inputs
+
     def leaves(self) -> Iterator[Term]:
         """Every leaf below, each once, in order."""
-        seen: set[int] = set()
-        waiting = [self]
-        while waiting:
-            term = waiting.pop()
-            if id(term) in seen:
-                continue
-            seen.add(id(term))
-            inputs = term.inputs
-            if inputs:
-                waiting.extend(reversed(inputs))
-            else:
-                yield term
+        return _ends(self, lambda term: term.inputs)
+
+    def assumptions(self) -> Iterator[Term]:
+        """The leaves that are assumed, each once, in order."""
+        found = _ends(self, lambda term: term.grounds)
+        return (term for term in found if term.basis == "assumed")
+
+
+def _ends(root: Term, below: Callable[[Term], tuple[Term, ...]]) -> Iterator[Term]:
+    seen: set[int] = set()
+    waiting = [root]
+    while waiting:
+        term = waiting.pop()
+        if id(term) in seen:
+            continue
+        seen.add(id(term))
+        inputs = below(term)
+        if inputs:
+            waiting.extend(reversed(inputs))
+        else:
+            yield term
 
 
 class Deferred(Term):
     """A term whose value is known and whose derivation is made when somebody asks for it: of the
     layouts that findings compare most are known by their values alone."""
 
-    __slots__ = ("_derived",)
+    __slots__ = ("_derived", "_grounds")
     _derived: Callable[[], Term]
+    _grounds: tuple[Term, ...] | None
+
+    @property
+    def grounds(self) -> tuple[Term, ...]:
+        return self.inputs if self._grounds is None else self._grounds
 
     def __getattr__(self, name: str) -> Any:
         # Reached for slots that are still empty.
@@ -98,16 +117,21 @@ class Deferred(Term):
         return getattr(found, name)
 
     def named(self, label: str) -> Term:
-        return deferred(label, self.value, self.dimension, lambda: self)
+        return deferred(label, self.value, self.dimension, lambda: self, (self,))
 
 
 _DEFERRED = ("formula", "inputs", "note")
 
 
 def deferred(
-    label: str, value: Value, dimension: Dimension, derived: Callable[[], Term]
+    label: str,
+    value: Value,
+    dimension: Dimension,
+    derived: Callable[[], Term],
+    grounds: tuple[Term, ...] | None = None,
 ) -> Deferred:
-    """A derived term of a value; `derived` gives a term of the same value, once it is needed."""
+    """A derived term of a value; `derived` gives a term of the same value, once it is needed. Where
+    `grounds` are given, nothing in it is assumed but what is in them, and in their order."""
     term = object.__new__(Deferred)
     given = object.__setattr__
     given(term, "label", label)
@@ -117,6 +141,7 @@ def deferred(
     given(term, "span", None)
     given(term, "source", None)
     given(term, "_derived", derived)
+    given(term, "_grounds", grounds)
     return term
 
 

@@ -294,9 +294,8 @@ def unknown_figures(study: Study) -> Iterator[Fact]:
     names = [n for n in ("decode.tpot", "prefill.ttft") if n in found.values]
     notes: dict[str, str] = {}
     for name in names:
-        for leaf in found.values[name].leaves():
-            ideal = leaf.basis == "assumed" and leaf.dimension != WORK_RATE
-            if ideal and leaf.note and leaf.label not in WAITS:
+        for leaf in found.values[name].assumptions():
+            if leaf.dimension != WORK_RATE and leaf.note and leaf.label not in WAITS:
                 notes.setdefault(leaf.note, leaf.label)
     if not notes:
         return

@@ -17,10 +17,10 @@ from types import MappingProxyType
 from typing import Any
 
 from kvdsl.arithmetic import arrayed, over, real, some, times, where
-from kvdsl.costs.algorithms import Message
 from kvdsl.costs.cache import held_tokens
 from kvdsl.costs.libraries import Price, price
 from kvdsl.costs.memory import leaf
+from kvdsl.costs.message import Message
 from kvdsl.costs.origins import fixed, of_layout, of_model
 from kvdsl.costs.routes import bandwidth, route
 from kvdsl.formulas import Formula, Term, assumed, formula, least

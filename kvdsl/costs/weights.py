@@ -178,7 +178,9 @@ def _module(
         value += Fraction(size) / pieces
         parts.append((word, title, size, shards))
     label = f"{parts[0][0] if len(parts) == 1 else plain} on a rank"
-    return deferred(label, tidy(value), units.BYTES, lambda: _module_derived(subject, plain, parts))
+    return deferred(
+        label, tidy(value), units.BYTES, lambda: _module_derived(subject, plain, parts), ()
+    )
 
 
 def _module_derived(

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvdsl.costs.algorithms import Message
 from kvdsl.costs.libraries import price, refusal
+from kvdsl.costs.message import Message
 from kvdsl.costs.routes import Route, route
 from kvdsl.formulas import Deferred, Term
 from kvdsl.pipeline import quoter

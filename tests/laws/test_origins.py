@@ -72,6 +72,16 @@ def test_a_chain_that_is_derived_when_asked_ends_in_the_value_that_was_known_bef
     assert found
 
 
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_what_is_assumed_is_known_before_a_chain_is_derived(path: Path) -> None:
+    for plan in compile_path(str(path)).plans:
+        for name, value in plan.values.items():
+            before = [(leaf.label, leaf.note) for leaf in value.assumptions()]
+            found = (leaf for leaf in value.leaves() if leaf.basis == "assumed")
+            after = [(leaf.label, leaf.note) for leaf in found]
+            assert list(dict.fromkeys(before)) == list(dict.fromkeys(after)), name
+
+
 @pytest.mark.parametrize("model", ["models.llama_3_1_405b", "models.deepseek_v3"])
 def test_the_values_of_a_model_alone_have_a_place_too(model: str) -> None:
     values = ask(str(EXAMPLES[0]), model).values
