@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
-from typing import TYPE_CHECKING, Any
+from functools import cache, reduce
+from typing import TYPE_CHECKING, Any, cast
 
 from kvdsl.arithmetic import arrayed, greater, smaller
 from kvdsl.source import Span
@@ -99,19 +99,19 @@ class Deferred(Term):
     """A term whose value is known and whose derivation is made when somebody asks for it: of the
     layouts that findings compare most are known by their values alone."""
 
-    __slots__ = ("_derived", "_grounds")
-    _derived: Callable[[], Term]
-    _grounds: tuple[Term, ...] | None
+    __slots__ = ("derived", "stands_on")
+    derived: Callable[[], Term]
+    stands_on: tuple[Term, ...] | None
 
     @property
     def grounds(self) -> tuple[Term, ...]:
-        return self.inputs if self._grounds is None else self._grounds
+        return self.inputs if self.stands_on is None else self.stands_on
 
     def __getattr__(self, name: str) -> Any:
         # Reached for slots that are still empty.
         if name not in _DEFERRED:
             raise AttributeError(name)
-        found = self._derived()
+        found = self.derived()
         for each in _DEFERRED:
             object.__setattr__(self, each, getattr(found, each))
         return getattr(found, name)
@@ -132,17 +132,11 @@ def deferred(
 ) -> Deferred:
     """A derived term of a value; `derived` gives a term of the same value, once it is needed. Where
     `grounds` are given, nothing in it is assumed but what is in them, and in their order."""
-    term = object.__new__(Deferred)
-    given = object.__setattr__
-    given(term, "label", label)
-    given(term, "value", value)
-    given(term, "dimension", dimension)
-    given(term, "basis", "derived")
-    given(term, "span", None)
-    given(term, "source", None)
-    given(term, "_derived", derived)
-    given(term, "_grounds", grounds)
-    return term
+    term: Any = object.__new__(Deferred)
+    term.label, term.value, term.dimension = label, value, dimension
+    term.basis, term.span, term.source = "derived", None, None
+    term.derived, term.stands_on = derived, grounds
+    return cast(Deferred, term)
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,9 +205,14 @@ class _Gather:
         dimension = terms[0].dimension
         if any(t.dimension is not dimension and t.dimension != dimension for t in terms):
             raise ValueError(f"{self.name} of unlike terms: {label}")
-        made = Formula(self.name, self.text, dimension, "definition", self.pick)
+        made = _gathering(self, dimension)
         value = self.pick([term.value for term in terms])
         return Term(label, _tidy(value), dimension, made, tuple(terms), note=note)
+
+
+@cache
+def _gathering(over: _Gather, dimension: Dimension) -> Formula:
+    return Formula(over.name, over.text, dimension, "definition", over.pick)
 
 
 _PLAIN = frozenset({int, float, Fraction})

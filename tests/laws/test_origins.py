@@ -65,7 +65,7 @@ def test_a_chain_that_is_derived_when_asked_ends_in_the_value_that_was_known_bef
             seen.add(id(term))
             waiting.extend(term.inputs)
             if isinstance(term, Deferred):
-                later = term._derived()
+                later = term.derived()
                 assert (later.value, later.dimension) == (term.value, term.dimension), term.label
                 assert (later.basis, later.span, later.source) == ("derived", None, None)
                 found += 1
