@@ -105,7 +105,8 @@ class Deferred(Term):
 
     @property
     def grounds(self) -> tuple[Term, ...]:
-        return self.inputs if self.stands_on is None else self.stands_on
+        known = getattr(self, "stands_on", None)  # a changed copy has none
+        return self.inputs if known is None else known
 
     def __getattr__(self, name: str) -> Any:
         # Reached for slots that are still empty.

@@ -21,6 +21,7 @@ from kvdsl.spec.model import Model
 from kvdsl.spec.workload import Workload
 
 _LIMITS: Recall[Limits] = Recall(256)
+"""By what says them: rules and costs of one layout ask again and again."""
 
 
 def _merged(every: Sequence[Limits | Size | None]) -> Limits:
