@@ -194,6 +194,15 @@ def _stages(
     subject: Subject, logical: tuple[Tensor, ...], parts: tuple[CachePart, ...]
 ) -> Iterator[Stage]:
     degrees, first = subject.degrees, 0
+    lies: dict[int, Shard] = {}
+
+    def on_ranks(tensor: Tensor, depths: Depths) -> Shard:
+        one = lies.get(id(tensor))  # a tensor is cut the same in all stages
+        if one is None:
+            one = lies[id(tensor)] = shard(tensor, depths, degrees, subject.engine)
+        return one if one.depths is depths else one.in_layers(depths)
+
+    by_layer = bool(subject.weights.layer_cuts)
     known: dict[tuple[object, ...], int] = {}
     for number, layers in enumerate(stage_layers(subject)):
         last = number == degrees.pp - 1
@@ -203,9 +212,9 @@ def _stages(
             if tensor.place == "layer":
                 here = tensor.depths.within(first, layers)
                 if here.count:
-                    held.append(shard(tensor, here, degrees, subject.engine))
+                    held.append(on_ranks(tensor, here))
             elif {"first": number == 0, "last": last, "each": True}[tensor.place]:
-                held.append(shard(tensor, tensor.depths, degrees, subject.engine))
+                held.append(on_ranks(tensor, tensor.depths))
             tied = subject.model.tied_embeddings and tensor.name == "tokens"
             if tied and last:
                 # The head is the embedding: with several stages both ends keep one.
@@ -217,16 +226,16 @@ def _stages(
             for part in parts
             if (count := _cached_layers(part, first, layers, last=last))
         )
-        same = tuple(_content(subject, share) for share in held)
+        same = tuple(_content(share, by_layer=by_layer) for share in held)
         parts_kept = tuple((id(share.part), share.layers) for share in cached)
         like = known.setdefault((same, parts_kept), number)
         yield Stage(number, like, first, layers, tuple(held), cached, tuple(read))
         first += layers
 
 
-def _content(subject: Subject, share: Shard) -> tuple[object, ...]:
+def _content(share: Shard, *, by_layer: bool) -> tuple[object, ...]:
     """What a rank has of a tensor: in which layers matters only to a recipe that names some."""
-    where = share.depths.runs if subject.weights.layer_cuts else share.layers
+    where = share.depths.runs if by_layer else share.layers
     return id(share.tensor), share.tensor.module, where
 
 
