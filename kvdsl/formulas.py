@@ -11,15 +11,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
-from typing import Any
+from functools import cache, reduce
+from typing import TYPE_CHECKING, Any, cast
 
 from kvdsl.arithmetic import arrayed, greater, smaller
 from kvdsl.source import Span
 from kvdsl.units import NONE, Dimension, Quantity, Value, tidy
 
+if TYPE_CHECKING:
+    from dataclasses import dataclass as record
+else:
 
-@dataclass(frozen=True, slots=True)
+    def record(*, frozen: bool, slots: bool) -> Callable[[type], type]:
+        """A dataclass that the type checker alone holds to be frozen. One that is frozen when it
+        runs takes six times as long to make, and terms are made by the hundred thousand."""
+        return dataclass(slots=slots, unsafe_hash=frozen)
+
+
+@record(frozen=True, slots=True)
 class Term:
     """A value with where it came from: a formula and its inputs, or a place and a source.
 
@@ -56,59 +65,79 @@ class Term:
             self.note,
         )
 
+    @property
+    def grounds(self) -> tuple[Term, ...]:
+        """The inputs of which some may be assumed."""
+        return self.inputs
+
     def leaves(self) -> Iterator[Term]:
         """Every leaf below, each once, in order."""
-        seen: set[int] = set()
-        waiting = [self]
-        while waiting:
-            term = waiting.pop()
-            if id(term) in seen:
-                continue
-            seen.add(id(term))
-            inputs = term.inputs
-            if inputs:
-                waiting.extend(reversed(inputs))
-            else:
-                yield term
+        return _ends(self, lambda term: term.inputs)
+
+    def assumptions(self) -> Iterator[Term]:
+        """The leaves that are assumed, each once, in order."""
+        found = _ends(self, lambda term: term.grounds)
+        return (term for term in found if term.basis == "assumed")
+
+
+def _ends(root: Term, below: Callable[[Term], tuple[Term, ...]]) -> Iterator[Term]:
+    seen: set[int] = set()
+    waiting = [root]
+    while waiting:
+        term = waiting.pop()
+        if id(term) in seen:
+            continue
+        seen.add(id(term))
+        inputs = below(term)
+        if inputs:
+            waiting.extend(reversed(inputs))
+        else:
+            yield term
 
 
 class Deferred(Term):
     """A term whose value is known and whose derivation is made when somebody asks for it: of the
     layouts that findings compare most are known by their values alone."""
 
-    __slots__ = ("_derived",)
-    _derived: Callable[[], Term]
+    __slots__ = ("derived", "stands_on")
+    derived: Callable[[], Term]
+    stands_on: tuple[Term, ...] | None
+
+    @property
+    def grounds(self) -> tuple[Term, ...]:
+        known = getattr(self, "stands_on", None)  # a changed copy has none
+        return self.inputs if known is None else known
 
     def __getattr__(self, name: str) -> Any:
         # Reached for slots that are still empty.
         if name not in _DEFERRED:
             raise AttributeError(name)
-        found = self._derived()
+        found = self.derived()
         for each in _DEFERRED:
             object.__setattr__(self, each, getattr(found, each))
         return getattr(found, name)
 
     def named(self, label: str) -> Term:
-        return deferred(label, self.value, self.dimension, lambda: self)
+        return deferred(label, self.value, self.dimension, lambda: self, (self,))
 
 
 _DEFERRED = ("formula", "inputs", "note")
 
 
 def deferred(
-    label: str, value: Value, dimension: Dimension, derived: Callable[[], Term]
+    label: str,
+    value: Value,
+    dimension: Dimension,
+    derived: Callable[[], Term],
+    grounds: tuple[Term, ...] | None = None,
 ) -> Deferred:
-    """A derived term of a value; `derived` gives a term of the same value, once it is needed."""
-    term = object.__new__(Deferred)
-    given = object.__setattr__
-    given(term, "label", label)
-    given(term, "value", value)
-    given(term, "dimension", dimension)
-    given(term, "basis", "derived")
-    given(term, "span", None)
-    given(term, "source", None)
-    given(term, "_derived", derived)
-    return term
+    """A derived term of a value; `derived` gives a term of the same value, once it is needed. Where
+    `grounds` are given, nothing in it is assumed but what is in them, and in their order."""
+    term: Any = object.__new__(Deferred)
+    term.label, term.value, term.dimension = label, value, dimension
+    term.basis, term.span, term.source = "derived", None, None
+    term.derived, term.stands_on = derived, grounds
+    return cast(Deferred, term)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,9 +206,14 @@ class _Gather:
         dimension = terms[0].dimension
         if any(t.dimension is not dimension and t.dimension != dimension for t in terms):
             raise ValueError(f"{self.name} of unlike terms: {label}")
-        made = Formula(self.name, self.text, dimension, "definition", self.pick)
+        made = _gathering(self, dimension)
         value = self.pick([term.value for term in terms])
         return Term(label, _tidy(value), dimension, made, tuple(terms), note=note)
+
+
+@cache
+def _gathering(over: _Gather, dimension: Dimension) -> Formula:
+    return Formula(over.name, over.text, dimension, "definition", over.pick)
 
 
 _PLAIN = frozenset({int, float, Fraction})

@@ -14,6 +14,7 @@ from kvdsl.planning.questions import Answer, Questions
 from kvdsl.planning.subjects import layout_faults
 from kvdsl.project.catalog import Catalog
 from kvdsl.project.loader import Project, load, load_text
+from kvdsl.recall import Recall
 from kvdsl.requirements import Judged
 from kvdsl.resolve.changes import Change
 from kvdsl.resolve.resolver import Resolver
@@ -130,13 +131,21 @@ def _files(project: Project) -> tuple[SourceFile, ...]:
 
 def _inputs(project: Project) -> tuple[Input, ...]:
     """Every text that was read, the catalog's behind the spec's, as it can be told again."""
-    from hashlib import sha256
-
     catalog = sorted((file.source for file in project.catalog.loaded), key=lambda s: s.name)
     return tuple(
-        Input(source.name, sha256(source.text.encode("utf-8", "surrogatepass")).hexdigest())
+        _INPUTS.get((source,), (), lambda source=source: _input(source))  # type: ignore[misc]
         for source in (*_files(project), *catalog)
     )
+
+
+_INPUTS: Recall[Input] = Recall(4096)
+"""Of many specs each has the same entries of the catalog."""
+
+
+def _input(source: SourceFile) -> Input:
+    from hashlib import sha256
+
+    return Input(source.name, sha256(source.text.encode("utf-8", "surrogatepass")).hexdigest())
 
 
 def swept(

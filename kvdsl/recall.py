@@ -13,6 +13,22 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
+class Once(Generic[T]):
+    """An answer that is made when it is first asked."""
+
+    __slots__ = ("_found", "_made")
+    _found: T
+
+    def __init__(self, made: Callable[[], T]) -> None:
+        self._made: Callable[[], T] | None = made
+
+    def __call__(self) -> T:
+        if self._made is not None:
+            self._found = self._made()
+            self._made = None  # with all that it knew
+        return self._found
+
+
 class Recall(Generic[T]):
     """At most so many answers; when it is full it begins anew."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from kvdsl.recall import Recall
+from kvdsl.recall import Once, Recall
 
 
 def test_an_answer_is_made_once_for_the_same_objects_and_values() -> None:
@@ -33,3 +33,15 @@ def test_none_is_an_answer_and_a_full_memory_begins_anew() -> None:
     for number in (0, 0, 1, 2, 2, 0):
         assert known.get((held[number],), (), partial(answer, number)) is None
     assert asked == [0, 1, 2, 0]
+
+
+def test_what_is_asked_once_is_made_when_it_is_asked_and_then_kept() -> None:
+    made: list[int] = []
+
+    def answer() -> int:
+        made.append(1)
+        return len(made)
+
+    once = Once(answer)
+    assert made == []
+    assert (once(), once(), made) == (1, 1, [1])

@@ -338,6 +338,17 @@ def test_the_shipped_tables_are_of_this_grammar() -> None:
     assert f'"grammar":"{fingerprint(grammar_text())}"' in stored, "python -m kvdsl.syntax.tables"
 
 
+def test_a_part_that_rules_hand_up_keeps_its_tree_and_its_positions() -> None:
+    plain = build(grammar_text())
+    for path in sorted(Path("specs/examples").glob("*.kvspec")):
+        text = path.read_text(encoding="utf-8")
+        found, whole = (made.parse(text) for made in (parser(), plain))
+        assert found == whole, path
+        for one, other in zip(found.iter_subtrees(), whole.iter_subtrees(), strict=True):
+            spans = [(t.meta.start_pos, t.meta.end_pos) for t in (one, other) if not t.meta.empty]
+            assert len(set(spans)) <= 1, path
+
+
 def test_the_shipped_tables_read_as_the_grammar_does() -> None:
     fresh = build(grammar_text())
     for text in TEXTS:

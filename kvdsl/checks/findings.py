@@ -6,7 +6,7 @@ stages run in order: an error of one stage ends the run, since later ones would 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from string import Formatter
 
@@ -47,6 +47,7 @@ from kvdsl.costs.service import Service
 from kvdsl.diagnostics import Diagnostic, Label, Severity
 from kvdsl.placement.placement import Placement, build
 from kvdsl.placement.subject import Subject
+from kvdsl.recall import Once
 from kvdsl.rules import Rule
 from kvdsl.units import Numeral, Quantity, grouped, shown
 
@@ -121,7 +122,7 @@ def examine(subject: Subject) -> Examined:
     if _failed(fired):
         return Examined(_settled(fired), placement, None)
     found = estimate(subject, placement)
-    study = replace(study, estimated=found, judge=Errors(_doubtful(found)))
+    study = replace(study, estimated=found, judge=Errors(Once(lambda: _doubtful(found))))
     fired += _run("costs", study)
     return Examined(_settled(fired), placement, found)
 
@@ -177,16 +178,18 @@ def _doubtful(found: Estimate) -> frozenset[str]:
 @dataclass(frozen=True, slots=True)
 class Errors:
     """Judges what a finding would suggest, by the rules themselves: a layout with an error is no
-    advice, but for what the plan is told too. `own` are the plan's codes."""
+    advice, but for what the plan is told too. `own` are the plan's codes: they are asked where a
+    layout has an error, which most have not."""
 
-    own: frozenset[str] = frozenset()
+    own: Callable[[], frozenset[str]] = frozenset
 
     def place(self, subject: Subject) -> Placement | None:
         return _forbidden(Study(subject, closed=True))[1]
 
     def accepts(self, found: Estimate) -> bool:
         study = Study(found.subject, found.placement, found, closed=True)
-        return all(fired.rule.code in self.own for fired in _settled(_errors("costs", study)))
+        fired = _settled(_errors("costs", study))
+        return not fired or {one.rule.code for one in fired} <= self.own()
 
 
 def _run(stage: str, study: Study, rules: Sequence[Rule] = RULES) -> list[Fired]:

@@ -134,7 +134,7 @@ def prefill_overrun(study: Study) -> Iterator[Fact]:
         deployment better extends served { workload { rate = 1 req/s } }
     """
     found, workload = study.costs, study.subject.workload
-    if found.prefill is None or not found.prefill.saturated or workload.rate is None:
+    if workload.rate is None or found.prefill is None or not found.prefill.saturated:
         return
     prompts = study.subject.degrees.holders / float(found.prefill.stage.value)
     alone = Quantity(prompts / float(study.subject.pool.share or 1), REQUEST_RATE)
@@ -195,7 +195,7 @@ def rate_overrun(study: Study) -> Iterator[Fact]:
         deployment better extends served { workload { rate = 1 req/s } }
     """
     found, workload = study.costs, study.subject.workload
-    if found.load is None or workload.rate is None or workload.concurrency is not None:
+    if workload.rate is None or workload.concurrency is not None or found.load is None:
         return
     if not found.load.queued or not found.fits:
         return
@@ -308,9 +308,8 @@ def unknown_figures(study: Study) -> Iterator[Fact]:
     names = [n for n in ("decode.tpot", "prefill.ttft") if n in found.values]
     notes: dict[str, str] = {}
     for name in names:
-        for leaf in found.values[name].leaves():
-            ideal = leaf.basis == "assumed" and leaf.dimension != WORK_RATE
-            if ideal and leaf.note and leaf.label not in WAITS:
+        for leaf in found.values[name].assumptions():
+            if leaf.dimension != WORK_RATE and leaf.note and leaf.label not in WAITS:
                 notes.setdefault(leaf.note, leaf.label)
     if not notes:
         return

@@ -47,11 +47,17 @@ def _at_once(study: Study, length: int) -> Quantity:
 
 def _longest_that_fits(study: Study, most: int, *, whole_model: bool) -> int:
     """The longest request up to `most` that finds room on every rank."""
-    books = study.costs.ledgers
-    low, high = 0, most
+
+    def fits(length: int) -> bool:
+        books = study.costs.ledgers
+        return all(_requests(study, book, length, whole_model=whole_model) for book in books)
+
+    if fits(most):
+        return most
+    low, high = 0, most - 1
     while low < high:
         middle = (low + high + 1) // 2
-        if all(_requests(study, book, middle, whole_model=whole_model) for book in books):
+        if fits(middle):
             low = middle
         else:
             high = middle - 1

@@ -29,6 +29,9 @@ to be ready, and a file some 10 to 40 ms."""
 
 MOST_WORKERS = 16
 
+SHARES = 32
+"""Parts that each worker has of all files, so that none waits long for the last."""
+
 TRIED = 4
 """Files that are checked before workers begin."""
 
@@ -64,7 +67,7 @@ def _shared_out(paths: Sequence[str], book: Rulebook, workers: int) -> Iterator[
     with ProcessPoolExecutor(
         workers, get_context(_method()), initializer=_begin, initargs=(book,)
     ) as pool:
-        yield from pool.map(_check, rest, chunksize=max(1, len(rest) // (workers * 8)))
+        yield from pool.map(_check, rest, chunksize=max(1, len(rest) // (workers * SHARES)))
 
 
 def _method() -> str:

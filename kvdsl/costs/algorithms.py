@@ -15,7 +15,8 @@ from fractions import Fraction
 from math import log2
 from typing import Any
 
-from kvdsl.arithmetic import greater, raised, real, root
+from kvdsl.arithmetic import greater, real, root
+from kvdsl.costs.message import Message
 from kvdsl.costs.routes import Route
 from kvdsl.formulas import Term, deferred, formula, least, total
 from kvdsl.recall import Recall
@@ -24,55 +25,6 @@ from kvdsl.units import BYTES, NONE, TIME, Dimension
 
 _FIT = "collective_model: alpha-beta with a pipeline-fill term"
 _RING = "Thakur, Rabenseifner, Gropp, Int. J. High Perform. Comput. Appl. 19(1), 2005"
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """What is asked: a collective and its payload as NCCL's tests count it. For dispatch and
-    combine `size` is one copy of a rank's tokens, `copies` the experts that each visits, and
-    `groups` the most nodes that the router lets it reach (0: any)."""
-
-    kind: str
-    size: Term
-    copies: int = 1
-    groups: int = 0
-    backend: str | None = None
-    tokens: Term | None = None
-    width: int = 0
-    sms: int = 0
-    phase: str = "decode"
-
-    def under(self, algorithm: Algorithm, library: Library) -> Message:
-        """The same with tokens in the algorithm's own format, where it has one."""
-        form = algorithm.payload
-        if form is None or self.tokens is None:
-            return self
-        source = form.source or library.source
-        return replace(
-            self,
-            size=token_bytes.derive(
-                "bytes of a rank's tokens",
-                tokens=self.tokens,
-                width=Term("values a token", self.width, basis="definition", note="exchanged"),
-                value=_of_format(f"a value in {form.title}", form.bits, source),
-                block=Term("values a scale", form.block[-1] if form.block else self.width,
-                           basis="catalog", source=source),
-                scale=_of_format("a scale", form.scale, source),
-            ),
-        )  # fmt: skip
-
-    def bytes_under(self, algorithm: Algorithm) -> Any:
-        """The value of the size of `under`."""
-        form = algorithm.payload
-        if form is None or self.tokens is None:
-            return self.size.value
-        return token_bytes(
-            tokens=self.tokens.value,
-            width=self.width,
-            value=Fraction(form.bits or 0),
-            block=form.block[-1] if form.block else self.width,
-            scale=Fraction(form.scale or 0),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +39,6 @@ class Timing:
     high: Any
     lent: tuple[str, ...] = ()
     """Rows of its tables that a generation without one borrows, as `other`."""
-
-
-def _of_format(label: str, size: Any, source: str | None) -> Term:
-    return Term(label, Fraction(size or 0), BYTES, basis="catalog", source=source)
-
-
-@formula("tokens x (width x bytes of a value + ceil(width / block) x bytes of a scale)", BYTES)
-def token_bytes(tokens: Any, width: int, value: Any, block: int, scale: Any) -> Any:
-    return real(tokens) * (width * real(value) + raised(width, block) * real(scale))
 
 
 # --- steps and bytes of each form ----------------------------------------------------------------
@@ -234,6 +177,8 @@ class _Constants:
     basis: str
     band: Band
     borrowed: tuple[str, ...]
+    wires: tuple[Term, ...]
+    """Bandwidths: what of a time may be assumed beside the message."""
 
 
 _KNOWN: Recall[_Constants] = Recall(2048)
@@ -267,6 +212,7 @@ def timing(library: Library, algorithm: Algorithm, route: Route, message: Messag
         total.pick([*latency, slow, filling]),
         TIME,
         lambda: _derived(label, library, algorithm, route, message),
+        (message.ground(algorithm), *known.wires) if wires else (),
     )
     return Timing(library, algorithm, known.basis, time, low, high, known.borrowed)
 
@@ -294,6 +240,7 @@ def _constants(
         basis,
         band,
         borrowed,
+        tuple(wires[name].inputs[1] for name in ("inside", "outside") if name in wires),
     )
 
 

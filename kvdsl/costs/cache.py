@@ -22,7 +22,7 @@ from kvdsl.placement.shares import CacheShard
 from kvdsl.placement.subject import Subject
 from kvdsl.spec.formats import Format
 from kvdsl.spec.model import Model
-from kvdsl.units import counted, grouped
+from kvdsl.units import counted, grouped, tidy
 
 _PER_TOKEN = units.BYTES_PER_TOKEN
 
@@ -155,7 +155,14 @@ def token_terms(placement: Placement) -> dict[str, Term]:
 
 
 def shard_term(subject: Subject, share: CacheShard) -> Term:
-    """Bytes of a token of one part on a rank of a stage."""
+    """Bytes of a token of one part on a rank of a stage; derived when asked."""
+    each = rank_record(share) * share.layers
+    label = f"bytes a token in {share.part.name} on a rank"
+    value = tidy(each if share.part.every == 1 else over(each, share.part.every))
+    return deferred(label, value, _PER_TOKEN, lambda: _shard_derived(subject, label, share), ())
+
+
+def _shard_derived(subject: Subject, label: str, share: CacheShard) -> Term:
     model = subject.model
     terms = []
     for component, cut in share.heads:
@@ -169,7 +176,6 @@ def shard_term(subject: Subject, share: CacheShard) -> Term:
                 sequence_ways=of_layout(subject, "ways of the sequence", share.tokens.size),
             )
         )
-    label = f"bytes a token in {share.part.name} on a rank"
     return _over_run(model, share.part, total(label, terms))
 
 

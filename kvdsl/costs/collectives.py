@@ -17,10 +17,10 @@ from types import MappingProxyType
 from typing import Any
 
 from kvdsl.arithmetic import arrayed, over, real, some, times, where
-from kvdsl.costs.algorithms import Message
 from kvdsl.costs.cache import held_tokens
 from kvdsl.costs.libraries import Price, price
 from kvdsl.costs.memory import leaf
+from kvdsl.costs.message import Message
 from kvdsl.costs.origins import fixed, of_layout, of_model
 from kvdsl.costs.routes import bandwidth, route
 from kvdsl.formulas import Formula, Term, assumed, formula, least
@@ -284,6 +284,17 @@ def _extra(placement: Placement, exchange: Exchange, tokens: Term, pairs: Term |
         return scores.derive("bytes of scores", pairs=pairs, each=each)
     note = "4 B a query head of log-sum-exp" if exchange.extra else "none"
     return fixed("extra bytes", times(exchange.extra, tokens.value), note, BYTES)
+
+
+def joined(placement: Placement) -> None:
+    """Raises ValueError where ranks exchange something in a pass of the pool and nothing joins
+    them."""
+    paces, role = placement.paces(), placement.subject.pool.role
+    for exchange in placement.exchanges:
+        group = paces.get((exchange.axis, exchange.stage))
+        apart = group is not None and group.size > 1 and group.reach.join is None
+        if apart and (role == "both" or exchange.phase in ("", role)):
+            raise ValueError(f"nothing joins the devices of {exchange.axis}")
 
 
 def _join(group: Group) -> Join:

@@ -46,6 +46,8 @@ class Decode:
     yielded: float = 1.0
     turn: Term | None = None
     """For how long a request keeps its place, by its tokens (`time = ideal`)."""
+    together: Term | None = None
+    """Prompt tokens a second in the passes that so many requests share (`time = ideal`)."""
 
 
 def decode(
@@ -69,13 +71,13 @@ def decode(
     tpot = total("time of a token", [*(s.time for s in stages), collective])
     shared: dict[str, Term] = {}
     beside: tuple[tuple[str, float], ...] = ()
-    turn = tpot
+    turn, together = tpot, None
     if turns is not None:
         step = tpot.named("time of a step")
         found = turns.shared(load, step)
         tpot = turns.token(step, found.prompts)
         turn = turns.turn(tpot)
-        shared = {"decode.prompts": found.prompts, "prefill.throughput": found.throughput}
+        shared, together = {"decode.prompts": found.prompts}, found.throughput
         beside = (("prompts of others", real(found.prompts.value)),)
     terms = {
         "decode.tpot": tpot,
@@ -91,7 +93,7 @@ def decode(
         **shared,
         **kinds_read(placement, times),
     }
-    return Decode(times, exchanged, terms, beside, turn=turn)
+    return Decode(times, exchanged, terms, beside, turn=turn, together=together)
 
 
 def kinds_read(placement: Placement, times: tuple[RankTime, ...]) -> dict[str, Term]:

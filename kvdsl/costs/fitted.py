@@ -48,21 +48,14 @@ from kvdsl.costs.steady import (
     steady,
 )
 from kvdsl.costs.step import RankPace, Setting, StagePace, setting
+from kvdsl.costs.times import Times, decode_group
+from kvdsl.costs.values import Group
 from kvdsl.formulas import Term, formula, greatest, total
 from kvdsl.placement.placement import Placement
 from kvdsl.placement.subject import Subject
+from kvdsl.recall import Once
 from kvdsl.spec.engine_pace import Band
 from kvdsl.units import REQUEST_RATE, TIME, TOKEN_RATE
-
-
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """As an estimate has them; `values` are those that `decode` and `prefill` bring."""
-
-    load: Load | None
-    decode: Decode | None
-    prefill: Prefill | None
-    values: dict[str, Term]
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,30 +109,51 @@ def _arrivals(rate: Term | None, replicas: Term) -> Term | None:
 
 
 def fitted(
-    placement: Placement, books: tuple[Ledger, ...], pace: Constants, capacity: Term
-) -> Fitted:
-    """The load, decode and prefill of a pool."""
-    made = serving(placement, books, pace)
+    placement: Placement,
+    books: tuple[Ledger, ...],
+    pace: Constants,
+    capacity: Callable[[], Term],
+) -> Times:
+    """The load, decode and prefill of a pool; `capacity` are the whole requests that fit."""
     subject = placement.subject
-    lengths = lengths_of(subject)
-    rate = _rate(subject)
-    if subject.pool.role == "prefill":
-        return _prefill_only(made, lengths, rate)
-    asked = (
-        asked_requests(subject)
-        if subject.workload.concurrency is not None
-        else _asked(subject, made, lengths, capacity, rate)
-    )
-    carried = load(subject, asked, capacity)
-    found = made.at(carried, lengths)
-    decode = _decode(placement, made, found, carried)
-    values = dict(decode.terms)
-    if subject.pool.role == "decode":
-        return Fitted(carried, decode, None, values)
-    token = made.first(found, carried, lengths, rate)
-    prefill = _prefill(made, lengths, token, found.tokens)
-    values.update(_prefill_values(made, prefill, of_context=subject.workload.context is not None))
-    return Fitted(carried, decode, prefill, values)
+    role = subject.pool.role
+    lengths, rate = lengths_of(subject), _rate(subject)
+    made = Once(lambda: serving(placement, books, pace))
+
+    def prefills(prefill: Callable[[], Prefill]) -> Group:
+        of_context = role == "both" and subject.workload.context is not None
+        return ("prefill.",), lambda: _prefill_values(made(), prefill(), of_context=of_context)
+
+    if role == "prefill":
+        only = Once(lambda: _prefill(made(), lengths, alone(made(), lengths, rate)))
+        return Times(prefill=only, groups=(prefills(only),))
+    carried = Once(lambda: _carried(subject, made, lengths, capacity(), rate))
+    found = Once(lambda: made().at(carried(), lengths))
+    step = Once(lambda: _decode(placement, made(), found(), carried()))
+    decodes = decode_group(subject, step)
+    if role == "decode":
+        return Times(carried, step, groups=(decodes,))
+
+    @Once
+    def prefill() -> Prefill:
+        token = made().first(found(), carried(), lengths, rate)
+        return _prefill(made(), lengths, token, found().tokens)
+
+    return Times(carried, step, prefill, (decodes, prefills(prefill)))
+
+
+def _carried(
+    subject: Subject,
+    made: Callable[[], Serving],
+    lengths: Lengths,
+    capacity: Term,
+    rate: Term | None,
+) -> Load:
+    if subject.workload.concurrency is not None:
+        asked = asked_requests(subject)
+    else:
+        asked = _asked(subject, made(), lengths, capacity, rate)
+    return load(subject, asked, capacity)
 
 
 def lengths_of(subject: Subject) -> Lengths:
@@ -150,12 +164,6 @@ def lengths_of(subject: Subject) -> Lengths:
 def _rate(subject: Subject) -> Term | None:
     """Arrivals at the pool, where the workload is a rate alone."""
     return arrivals_at(subject) if subject.workload.concurrency is None else None
-
-
-def _prefill_only(made: Serving, lengths: Lengths, rate: Term | None) -> Fitted:
-    token = alone(made, lengths, rate)
-    prefill = _prefill(made, lengths, token)
-    return Fitted(None, None, prefill, _prefill_values(made, prefill, of_context=False))
 
 
 def alone(made: Serving, lengths: Lengths, rate: Term | None = None) -> First:

@@ -134,11 +134,10 @@ def inventories(placement: Placement, books: tuple[Ledger, ...]) -> tuple[Invent
 def inventory(placement: Placement, stage: Stage, book: Ledger) -> Inventory:
     """What a rank of the stage reads and computes."""
     subject, device = placement.subject, book.rank.device
-    model = subject.model
+    model, parts = subject.model, _part_layers(stage)
 
     def layers(label: str, *kinds: type) -> Term:
-        count = sum(n for name, n in _part_layers(stage).items()
-                    if isinstance(model.parts[name], kinds))  # fmt: skip
+        count = sum(n for name, n in parts.items() if isinstance(model.parts[name], kinds))
         return of_model(model, label, count)
 
     weights = tuple(_weights(placement, stage, book))

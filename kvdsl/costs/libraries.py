@@ -13,7 +13,8 @@ from math import inf
 from typing import Any
 
 from kvdsl.arithmetic import arrayed, where
-from kvdsl.costs.algorithms import Message, Timing, timing
+from kvdsl.costs.algorithms import Timing, timing
+from kvdsl.costs.message import Message
 from kvdsl.costs.routes import Route
 from kvdsl.formulas import Term, deferred, least
 from kvdsl.recall import Recall
@@ -133,7 +134,9 @@ def _fastest(timings: Sequence[Timing], message: Message) -> Price:
         label, times = best.time.label, [t.time for t in timings]
         time = best.time
         if len(times) > 1:
-            time = deferred(label, time.value, time.dimension, lambda: least(label, times))
+            time = deferred(
+                label, time.value, time.dimension, lambda: least(label, times), tuple(times)
+            )
         return Price(time, best.low, best.high, (best,))
     first, *others = timings
     time, low, high = _within(first, message)

@@ -341,6 +341,10 @@ def _requests(
     )
 
 
+CAPACITY = ("kv.printed", "kv.pages", "kv.tokens", "kv.tokens_per_rank", "kv.sequences")
+"""The values that `capacity_terms` may give."""
+
+
 def capacity_terms(subject: Subject, found: tuple[Capacity, ...]) -> dict[str, Term]:
     tokens, requests = [], []
     for one in found:
@@ -362,6 +366,10 @@ def capacity_terms(subject: Subject, found: tuple[Capacity, ...]) -> dict[str, T
         "kv.tokens_per_rank": least("KV tokens of a rank", [c.tokens for c in found]),
         "kv.sequences": total("whole requests", requests),
     }
+
+
+FULLEST = ("memory.weights", "memory.kv", "memory.reserve")
+"""What the fullest device has of weights, of room and of reserve."""
 
 
 def fullest(books: tuple[Ledger, ...]) -> Ledger:

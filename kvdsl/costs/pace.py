@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 from kvdsl.costs.origins import fixed, leaf
 from kvdsl.formulas import Term
 from kvdsl.placement.subject import Subject
+from kvdsl.recall import Recall
 from kvdsl.spec.declaration import Block
 from kvdsl.spec.engine_pace import Band, Pace
 from kvdsl.units import NONE, TIME, TOKENS, Dimension
 
 if TYPE_CHECKING:
-    from kvdsl.spec.engine import Engine
+    from kvdsl.spec.engine import Engine, Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,15 @@ def constants(subject: Subject) -> Constants | None:
     pace, engine = pace_of(subject), subject.engine
     if pace is None or engine is None:
         return None
+    limits = subject.limits
+    return _KNOWN.get((engine, pace, limits), (), lambda: _constants(engine, pace, limits))
+
+
+_KNOWN: Recall[Constants] = Recall(64)
+"""All layouts under an engine have the same."""
+
+
+def _constants(engine: Engine, pace: Pace, limits: Limits) -> Constants:
     found: dict[str, Term] = {}
     for block, dimensions in (
         (pace.launches, {"prefill": NONE}),
@@ -94,7 +104,7 @@ def constants(subject: Subject) -> Constants | None:
             found[name] = _constant(block, name, dimension)
     found["prompts"] = _constant(pace, "prompts", NONE)
     found["vectors"] = _constant(pace, "vectors", NONE)
-    found["chunk"] = _chunk(subject, pace)
+    found["chunk"] = _chunk(limits, pace)
     found["age"] = _age(engine, pace)
     return Constants(**found, tpot=pace.tpot, ttft=pace.ttft)
 
@@ -111,8 +121,7 @@ def _constant(block: Block, name: str, dimension: Dimension) -> Term:
                 note=field.description or "")  # fmt: skip
 
 
-def _chunk(subject: Subject, pace: Pace) -> Term:
-    limits = subject.limits
+def _chunk(limits: Limits, pace: Pace) -> Term:
     if limits.step is not None:
         return leaf(limits, "step", "tokens in one step", limits.step, TOKENS)
     return replace(_constant(pace, "chunk", TOKENS), label="tokens in one step")

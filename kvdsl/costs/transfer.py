@@ -15,12 +15,12 @@ from fractions import Fraction
 from kvdsl import units
 from kvdsl.arithmetic import at_least, over, raised, real, times
 from kvdsl.costs import cache
-from kvdsl.costs.algorithms import Message
 from kvdsl.costs.codecs import codec_steps
 from kvdsl.costs.collectives import Number
 from kvdsl.costs.estimate import Estimate
 from kvdsl.costs.libraries import Price, price
 from kvdsl.costs.memory import leaf
+from kvdsl.costs.message import Message
 from kvdsl.costs.origins import fixed, of_layout, of_model
 from kvdsl.costs.prefill import prompt_terms
 from kvdsl.costs.routes import Route

@@ -96,7 +96,7 @@ class Turns:
         prompts = prompts_share.derive(
             "prompts of others",
             waited=_IN_FULL,
-            requests=met,
+            others=met,
             new=self.first.new,
             output=self.output,
             tokens=tokens,

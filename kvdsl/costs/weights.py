@@ -91,22 +91,22 @@ def _named(tensor: Tensor) -> str:
     return "embedding" if tensor.name == "tokens" else tensor.module
 
 
-def tensor_bytes(subject: Subject, tensor: Tensor, depths: Depths) -> Exact:
+def tensor_bytes(
+    subject: Subject, tensor: Tensor, depths: Depths, form: Format | None = None
+) -> Exact:
     """Bytes of a tensor in some of its layers; a recipe's line for layers is looked up once for
-    those between two of its edges."""
+    those between two of its edges. `form` is its format where that is known."""
+    form = form or format_of(subject, tensor)
     count = tensor.count * redundancy(tensor, subject.degrees)
     recipe = subject.weights
-    if tensor.place != "layer" or tensor.stored_as is not None:
-        form = format_of(subject, tensor)
-        return tidy(stored(form, tensor.rows, tensor.columns)) * count * depths.count
-    cuts = recipe.layer_cuts
+    layered = tensor.place == "layer" and tensor.stored_as is None
+    cuts = recipe.layer_cuts if layered else ()
     if not cuts:
-        each = tidy(stored(format_of(subject, tensor), tensor.rows, tensor.columns))
-        return each * count * depths.count
+        return tidy(stored(form, tensor.rows, tensor.columns)) * count * depths.count
     found: Exact = 0
     for piece in depths.cut(cuts):
         own = recipe.format_of(tensor.module, tensor.part, piece.first)
-        each = stored(own or format_of(subject, tensor), tensor.rows, tensor.columns)
+        each = stored(own or form, tensor.rows, tensor.columns)
         found += each * count * piece.count
     return found
 
@@ -153,32 +153,36 @@ def read_terms(placement: Placement, stage: Stage) -> dict[str, Term]:
 
 
 def _terms(placement: Placement, shards: tuple[Shard, ...]) -> dict[str, Term]:
-    groups: dict[str, dict[tuple[int, str, str], list[Shard]]] = {}
+    subject = placement.subject
+    groups: dict[str, _Shares] = {}
     for shard in shards:
         tensor = shard.tensor
-        form = format_of(placement.subject, tensor)
+        form = format_of(subject, tensor)
         key = (shard.parts, form.title, tensor.made)
         module = "mtp" if tensor.draft else tensor.module
-        groups.setdefault(module, {}).setdefault(key, []).append(shard)
-    return {module: _module(placement.subject, module, shares) for module, shares in groups.items()}
+        size = tensor_bytes(subject, tensor, shard.depths, form)
+        groups.setdefault(module, {}).setdefault(key, []).append((shard, size))
+    return {module: _module(subject, module, shares) for module, shares in groups.items()}
 
 
-def _module(
-    subject: Subject,
-    module: str,
-    shares: dict[tuple[int, str, str], list[Shard]],
-) -> Term:
+_Shares = dict[tuple[int, str, str], list[tuple[Shard, Exact]]]
+"""Shards with their bytes, by the pieces that they are in, their format and who makes them."""
+
+
+def _module(subject: Subject, module: str, shares: _Shares) -> Term:
     """Its value is added up at once; what it is made of is derived when asked."""
     plain = module.replace("_", " ")
     value: Exact = 0
     parts: list[tuple[str, str, Exact, list[Shard]]] = []
-    for (pieces, title, made), shards in shares.items():
+    for (pieces, title, made), sized in shares.items():
         word = f"{made} of {plain}" if made else plain
-        size = sum([tensor_bytes(subject, s.tensor, s.depths) for s in shards])
+        size = sum([each for _, each in sized])
         value += Fraction(size) / pieces
-        parts.append((word, title, size, shards))
+        parts.append((word, title, size, [shard for shard, _ in sized]))
     label = f"{parts[0][0] if len(parts) == 1 else plain} on a rank"
-    return deferred(label, tidy(value), units.BYTES, lambda: _module_derived(subject, plain, parts))
+    return deferred(
+        label, tidy(value), units.BYTES, lambda: _module_derived(subject, plain, parts), ()
+    )
 
 
 def _module_derived(

@@ -41,8 +41,11 @@ def exchanges(
         scattered = before_experts if _scatters(degrees, engine, own) else {}
         made = list(_of_layers(model, degrees, engine, layers, scattered, own))
         if stage == 0:
-            made = [*_embedding(model, degrees, engine, own), *made]
-        found.extend(replace(e, stage=stage, phase=e.phase or own.phase) for e in made)
+            made = [*((e, 1) for e in _embedding(model, degrees, engine, own)), *made]
+        found.extend(
+            replace(e, count=e.count * times, stage=stage, phase=e.phase or own.phase)
+            for e, times in made
+        )
     last = degrees.pp - 1
     ends = _head(model, degrees, engine) if stage == last else _boundary(model, degrees, engine)
     found.extend(e if e.stage >= 0 else replace(e, stage=stage) for e in ends)
@@ -59,7 +62,8 @@ def _of_layers(
     layers: Mapping[str, int],
     scattered: Mapping[str, int],
     own: Owners,
-) -> Iterator[Exchange]:
+) -> Iterator[tuple[Exchange, int]]:
+    """Each exchange and how many layers have it."""
     for name, count in layers.items():
         part = model.parts[name]
         if isinstance(part, Moe):
@@ -70,9 +74,9 @@ def _of_layers(
             made = _dense(model, degrees, spread("ffn", degrees, engine), "ffn", own)
         else:
             made = iter(())
-        yield from (replace(e, count=e.count * count) for e in made)
+        yield from ((e, count) for e in made)
         if not isinstance(part, Moe) and part.form not in ("gated", "plain"):
-            yield from output_sum(model, degrees, scattered.get(name, 0), count)
+            yield from ((e, 1) for e in output_sum(model, degrees, scattered.get(name, 0), count))
 
 
 def _scatters(degrees: Degrees, engine: Engine | None, own: Owners) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 
 from kvdsl.placement.degrees import Degrees
@@ -72,6 +73,19 @@ def place(degrees: Degrees, replica: int, stage: int, rank: int) -> int:
     for axis in degrees.order:
         number = number * sizes[axis] + at[axis]
     return number
+
+
+def line(degrees: Degrees, replica: int, stage: int) -> tuple[int, ...]:
+    """The devices in line that the ranks of a stage stand on, by their numbers: `place` of each."""
+    mesh = meshes_attention(degrees)
+    sizes = dict(mesh.axes) | {"replicas": degrees.replicas, "pp": degrees.pp}
+    strides, reach = {}, 1
+    for axis in reversed(degrees.order):
+        strides[axis] = reach
+        reach *= sizes[axis]
+    start = replica * strides["replicas"] + stage * strides["pp"]
+    steps = (range(0, size * strides[axis], strides[axis]) for axis, size in mesh.axes)
+    return tuple(start + sum(taken) for taken in product(*steps))
 
 
 def meshes_attention(degrees: Degrees) -> Mesh:

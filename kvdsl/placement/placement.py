@@ -6,7 +6,7 @@ share on the same kind of device are one class with a count, so a fleet costs it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import lcm
 
@@ -15,13 +15,14 @@ from kvdsl.placement.degrees import Degrees
 from kvdsl.placement.depths import ONE, Depths, kinds_of_layer
 from kvdsl.placement.exchange import Exchange, Group
 from kvdsl.placement.exchanges import exchanges
-from kvdsl.placement.meshes import Mesh, meshes, place
+from kvdsl.placement.meshes import line, meshes, place
 from kvdsl.placement.shares import CacheShard, Shard, cache_shard, shard
 from kvdsl.placement.storage import absorbed, position_tables, stored
 from kvdsl.placement.subject import Subject
 from kvdsl.placement.tensor import Tensor
 from kvdsl.placement.tensors import draft_tensors, tensors
 from kvdsl.placement.weight_blocks import padded
+from kvdsl.recall import Once
 from kvdsl.spec.hardware import Device
 from kvdsl.spec.model import Layer, Model, Moe
 
@@ -70,8 +71,17 @@ class Placement:
     stages: tuple[Stage, ...]
     classes: tuple[RankClass, ...]
     holders: tuple[Holder, ...]
-    groups: tuple[Group, ...]
-    exchanges: tuple[Exchange, ...]
+    sent: Callable[[], tuple[Exchange, ...]]
+    joined: Callable[[], tuple[Group, ...]]
+
+    @property
+    def exchanges(self) -> tuple[Exchange, ...]:
+        """Of a layout that is known by its memory nobody asks them."""
+        return self.sent()
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        return self.joined()
 
     @property
     def degrees(self) -> Degrees:
@@ -104,7 +114,7 @@ def _farther(one: Group, other: Group) -> bool:
 
 def build(subject: Subject) -> Placement:
     """The placement of a subject."""
-    model, degrees = subject.model, subject.degrees
+    model = subject.model
     logical = (*tensors(model), *tower_tensors(subject))
     parts = tuple(
         part if part.keep == subject.keep else replace(part, keep=subject.keep)
@@ -116,17 +126,26 @@ def build(subject: Subject) -> Placement:
     stages = tuple(_stages(subject, kept, parts))
     replicas = list(_replica_classes(subject))
     classes = _rank_classes(subject, replicas)
+    holders = _holders(subject, classes, replicas)
+    sent = Once(lambda: _exchanges(subject, stages))
+
+    def joined() -> tuple[Group, ...]:
+        axes = {(e.axis, e.stage) for e in sent()} | {("attention.tp", s.number) for s in stages}
+        return _groups(subject, replicas, sorted(axes))
+
+    return Placement(subject, logical, parts, stages, classes, holders, sent, Once(joined))
+
+
+def _exchanges(subject: Subject, stages: tuple[Stage, ...]) -> tuple[Exchange, ...]:
+    model = subject.model
     found: list[Exchange] = []
     kinds = kinds_of_layer(model)
     sparse = _before_experts(model, kinds)
     for stage in stages:
         layers = _part_layers(kinds, stage)
         sent = _part_layers(sparse, stage)
-        found.extend(exchanges(model, degrees, subject.engine, stage.number, layers, sent))
-    axes = {(e.axis, e.stage) for e in found} | {("attention.tp", s.number) for s in stages}
-    groups = _groups(subject, replicas, sorted(axes))
-    holders = _holders(subject, classes, replicas)
-    return Placement(subject, logical, parts, stages, classes, holders, groups, tuple(found))
+        found.extend(exchanges(model, subject.degrees, subject.engine, stage.number, layers, sent))
+    return tuple(found)
 
 
 def _cached(subject: Subject) -> tuple[CachePart, ...]:
@@ -175,6 +194,15 @@ def _stages(
     subject: Subject, logical: tuple[Tensor, ...], parts: tuple[CachePart, ...]
 ) -> Iterator[Stage]:
     degrees, first = subject.degrees, 0
+    lies: dict[int, Shard] = {}
+
+    def on_ranks(tensor: Tensor, depths: Depths) -> Shard:
+        one = lies.get(id(tensor))  # a tensor is cut the same in all stages
+        if one is None:
+            one = lies[id(tensor)] = shard(tensor, depths, degrees, subject.engine)
+        return one if one.depths is depths else one.in_layers(depths)
+
+    by_layer = bool(subject.weights.layer_cuts)
     known: dict[tuple[object, ...], int] = {}
     for number, layers in enumerate(stage_layers(subject)):
         last = number == degrees.pp - 1
@@ -184,9 +212,9 @@ def _stages(
             if tensor.place == "layer":
                 here = tensor.depths.within(first, layers)
                 if here.count:
-                    held.append(shard(tensor, here, degrees, subject.engine))
+                    held.append(on_ranks(tensor, here))
             elif {"first": number == 0, "last": last, "each": True}[tensor.place]:
-                held.append(shard(tensor, tensor.depths, degrees, subject.engine))
+                held.append(on_ranks(tensor, tensor.depths))
             tied = subject.model.tied_embeddings and tensor.name == "tokens"
             if tied and last:
                 # The head is the embedding: with several stages both ends keep one.
@@ -198,16 +226,16 @@ def _stages(
             for part in parts
             if (count := _cached_layers(part, first, layers, last=last))
         )
-        same = tuple(_content(subject, share) for share in held)
+        same = tuple(_content(share, by_layer=by_layer) for share in held)
         parts_kept = tuple((id(share.part), share.layers) for share in cached)
         like = known.setdefault((same, parts_kept), number)
         yield Stage(number, like, first, layers, tuple(held), cached, tuple(read))
         first += layers
 
 
-def _content(subject: Subject, share: Shard) -> tuple[object, ...]:
+def _content(share: Shard, *, by_layer: bool) -> tuple[object, ...]:
     """What a rank has of a tensor: in which layers matters only to a recipe that names some."""
-    where = share.depths.runs if subject.weights.layer_cuts else share.layers
+    where = share.depths.runs if by_layer else share.layers
     return id(share.tensor), share.tensor.module, where
 
 
@@ -299,11 +327,19 @@ def _groups(
     subject: Subject, replicas: list[tuple[int, int]], axes: list[tuple[str, int]]
 ) -> tuple[Group, ...]:
     degrees, topology = subject.degrees, subject.topology
-    cut = meshes(degrees)
+    lines = {
+        (replica, stage): line(degrees, replica, stage)
+        for replica, _ in replicas
+        for stage in range(degrees.pp)
+    }
+    shares = {axis: _sharing(degrees, axis) for axis in dict.fromkeys(axis for axis, _ in axes)}
     found: dict[tuple[str, int, int], Group] = {}
     for axis, stage in axes:
         for replica, times in replicas:
-            for places in _members(degrees, cut, axis, stage, replica):
+            own = lines[replica, stage]
+            after = lines[replica, stage + 1] if axis == "pp" else ()
+            for ranks in shares[axis]:
+                places = tuple(held[rank] for held in (own, after) if held for rank in ranks)
                 reach = topology.reach(places)
                 key = (axis, stage, id(reach))  # equal ones are the same, and hashes are long
                 known = found.get(key)
@@ -313,17 +349,11 @@ def _groups(
     return tuple(found.values())
 
 
-def _members(
-    degrees: Degrees, cut: dict[str, Mesh], axis: str, stage: int, replica: int
-) -> Iterator[tuple[int, ...]]:
-    """The groups of an axis as devices in line: `attention.cp+tp`, `stage` (all), `pp` (sends)."""
+def _sharing(degrees: Degrees, axis: str) -> list[tuple[int, ...]]:
+    """The groups of an axis by their ranks: `attention.cp+tp`, `stage` (all), `pp` (sends)."""
     if axis == "pp":
-        for rank in range(degrees.size):
-            yield tuple(place(degrees, replica, s, rank) for s in (stage, stage + 1))
-        return
+        return [(rank,) for rank in range(degrees.size)]
     if axis == "stage":
-        yield tuple(place(degrees, replica, stage, rank) for rank in range(degrees.size))
-        return
+        return [tuple(range(degrees.size))]
     mesh, _, names = axis.partition(".")
-    for ranks in cut[mesh].groups(names.split("+")):
-        yield tuple(place(degrees, replica, stage, rank) for rank in ranks)
+    return meshes(degrees)[mesh].groups(names.split("+"))

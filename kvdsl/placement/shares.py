@@ -6,6 +6,7 @@ engine says which modules it copies; without one every module divides exactly.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
@@ -35,6 +36,10 @@ class Shard:
     @property
     def layers(self) -> int:
         return self.depths.count
+
+    def in_layers(self, depths: Depths) -> Shard:
+        """The same of other layers."""
+        return Shard(self.tensor, depths, self.cuts, self.mesh, self.size)
 
     @property
     def held(self) -> Fraction:
@@ -136,18 +141,21 @@ def _policy(engine: Engine | None, module: str) -> str:
     """How an engine shares a module out. Without an engine everything divides."""
     if engine is None:
         return "split"
-    table = {
-        "embedding": engine.embedding,
-        "head": engine.head,
-        "ffn": engine.ffn,
-        "shared_experts": engine.shared_experts,
-        "norms": engine.norms,
-        "router": engine.router,
-        "mtp": engine.router,
-        "latent_projection": engine.latent_projections,
-        "indexer": engine.indexer,
-    }
-    return table.get(module, "split")
+    policy = _POLICIES.get(module)
+    return policy(engine) if policy is not None else "split"
+
+
+_POLICIES: Mapping[str, Callable[[Engine], str]] = {
+    "embedding": lambda engine: engine.embedding,
+    "head": lambda engine: engine.head,
+    "ffn": lambda engine: engine.ffn,
+    "shared_experts": lambda engine: engine.shared_experts,
+    "norms": lambda engine: engine.norms,
+    "router": lambda engine: engine.router,
+    "mtp": lambda engine: engine.router,
+    "latent_projection": lambda engine: engine.latent_projections,
+    "indexer": lambda engine: engine.indexer,
+}
 
 
 def _attention_cuts(tensor: Tensor, degrees: Degrees, engine: Engine | None) -> tuple[Cut, ...]:

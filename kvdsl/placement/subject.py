@@ -6,18 +6,34 @@ subject too, with other degrees or another budget, and goes through the same fun
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from kvdsl.placement.degrees import Degrees
 from kvdsl.placement.topology import Topology
+from kvdsl.recall import Recall
 from kvdsl.source import Span
 from kvdsl.spec.deployment import Budget, Deployment, Pool
 from kvdsl.spec.engine import Engine, Limits, Size
 from kvdsl.spec.formats import Format, Recipe
 from kvdsl.spec.model import Model
 from kvdsl.spec.workload import Workload
+
+_LIMITS: Recall[Limits] = Recall(256)
+"""By what says them: rules and costs of one layout ask again and again."""
+
+
+def _merged(every: Sequence[Limits | Size | None]) -> Limits:
+    """What the last of them says of each limit."""
+    found = Limits.model_construct()
+    for said in every:
+        if said is not None:
+            written = said.model_fields_set & Limits.model_fields.keys()
+            own = {name: getattr(said, name) for name in sorted(written)}
+            origins = {**found.origins, **said.origins}
+            found = found.model_copy(update={**own, "origins": origins})
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +65,8 @@ class Subject:
         """Of a step, a rank and a request: the deployment's, else the engine's, else those that the
         engine has for devices of this size."""
         engine = self.engine
-        found = Limits.model_construct()
-        for said in (self._size, engine.limits if engine else None, self.pool.limits):
-            if said is not None:
-                written = said.model_fields_set & Limits.model_fields.keys()
-                own = {name: getattr(said, name) for name in sorted(written)}
-                origins = {**found.origins, **said.origins}
-                found = found.model_copy(update={**own, "origins": origins})
-        return found
+        said = (self._size, engine.limits if engine else None, self.pool.limits)
+        return _LIMITS.get(said, (), lambda: _merged(said))
 
     @property
     def _size(self) -> Size | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 
 from kvdsl.checks import claims as claim_rules
@@ -118,10 +118,7 @@ def outcome(
 def _answered(found: Estimate) -> Estimate:
     """Without a decode step where no request has output: none is ever taken. Checks before the
     plan still see one, as they compare layouts by it."""
-    if found.subject.workload.generates:
-        return found
-    kept = {n: t for n, t in found.values.items() if not n.startswith(("decode.", "cost.per_mtok"))}
-    return replace(found, decode=None, values=kept)
+    return found if found.subject.workload.generates else found.without_decode()
 
 
 def _stopped(told: Sequence[Told]) -> bool:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvdsl import units
-from kvdsl.costs.algorithms import Message
 from kvdsl.costs.libraries import Price, price, reasons
+from kvdsl.costs.message import Message
 from kvdsl.costs.routes import Route, route
 from kvdsl.formulas import Term
 from kvdsl.placement.topology import Topology, topology

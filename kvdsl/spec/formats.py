@@ -122,5 +122,7 @@ class Recipe(Declaration):
     @property
     def layer_cuts(self) -> tuple[int, ...]:
         """Layers before which the format may change."""
+        if not any(line.layers for line in self.lines):
+            return ()
         cuts = {edge for line in self.lines for a, b in line.layers for edge in (a, b + 1)}
         return tuple(sorted(cuts))

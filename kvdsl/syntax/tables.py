@@ -16,6 +16,7 @@ import json
 from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,8 +48,20 @@ class Separators:
 @cache
 def parser() -> Lark:
     """The parser, made once a process."""
-    loaded = _load()
-    return loaded if loaded is not None else build(grammar_text())
+    made = _load() or build(grammar_text())
+    _shorten(made)
+    return made
+
+
+def _shorten(made: Lark) -> None:
+    """An atom is handed up through ten rules of one part each, from `?atom` to `?expr`. Lark looks
+    for the positions of a tree at each, which the tree has from the first."""
+    callbacks = made.parser.parser.parser.callbacks
+    for rule in callbacks:
+        part = rule.expansion[0] if len(rule.expansion) == 1 else None
+        handed_up = part is not None and not part.is_term and not part.name.startswith("_")
+        if handed_up and rule.options.expand1 and not rule.alias:
+            callbacks[rule] = itemgetter(0)
 
 
 def acceptable(stopped: InteractiveParser) -> frozenset[str]:

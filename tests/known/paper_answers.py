@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import cache
 
 from kvdsl.costs import collectives, overlap
-from kvdsl.costs.algorithms import token_bytes
+from kvdsl.costs.message import token_bytes
 from kvdsl.pipeline import levers_text
 from kvdsl.planning.lever_studies import Asked
 from kvdsl.planning.levers import Match

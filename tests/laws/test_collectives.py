@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvdsl.costs.algorithms import Message
 from kvdsl.costs.libraries import price, refusal
+from kvdsl.costs.message import Message
 from kvdsl.costs.routes import Route, route
 from kvdsl.formulas import Deferred, Term
 from kvdsl.pipeline import quoter
@@ -88,7 +88,7 @@ def test_a_time_is_known_to_be_what_its_chain_derives(
         return
     for time in (found.time, *(each.time for each in found.chosen)):
         assert isinstance(time, Deferred)
-        assert time._derived().value == time.value
+        assert time.derived().value == time.value
 
 
 @settings(max_examples=100, deadline=None)

@@ -65,11 +65,21 @@ def test_a_chain_that_is_derived_when_asked_ends_in_the_value_that_was_known_bef
             seen.add(id(term))
             waiting.extend(term.inputs)
             if isinstance(term, Deferred):
-                later = term._derived()
+                later = term.derived()
                 assert (later.value, later.dimension) == (term.value, term.dimension), term.label
                 assert (later.basis, later.span, later.source) == ("derived", None, None)
                 found += 1
     assert found
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_what_is_assumed_is_known_before_a_chain_is_derived(path: Path) -> None:
+    for plan in compile_path(str(path)).plans:
+        for name, value in plan.values.items():
+            before = [(leaf.label, leaf.note) for leaf in value.assumptions()]
+            found = (leaf for leaf in value.leaves() if leaf.basis == "assumed")
+            after = [(leaf.label, leaf.note) for leaf in found]
+            assert list(dict.fromkeys(before)) == list(dict.fromkeys(after)), name
 
 
 @pytest.mark.parametrize("model", ["models.llama_3_1_405b", "models.deepseek_v3"])

@@ -72,7 +72,7 @@ def terms(**changes: object) -> dict[str, Term]:
 
 
 def terms_of(text: str) -> dict[str, Term]:
-    return estimated(text).values
+    return dict(estimated(text).values)
 
 
 def estimated(text: str) -> Estimate:
