@@ -186,7 +186,7 @@ def rate_overrun(study: Study) -> Iterator[Fact]:
           engine extends engines.vllm { version = "0.33.0" }
           layout   { tp = 8 }
           budget   { kv = 8 GB }
-          workload { prompt = 1 ktok; output = 1 ktok; rate = 20 req/s }
+          workload { prompt = 1 ktok; output = 1 ktok; rate = 12 req/s }
         }
 
     Instead

@@ -66,8 +66,8 @@ class Serving:
     constants: Constants
     drafting: Drafting
 
-    def at(self, carried: Load, lengths: Lengths) -> Steady:
-        return steady(self.setting, self.constants, carried, lengths, self.drafting)
+    def at(self, carried: Load, lengths: Lengths, *, closed: bool = True) -> Steady:
+        return steady(self.setting, self.constants, carried, lengths, self.drafting, closed=closed)
 
     def first(self, found: Steady, carried: Load, lengths: Lengths, rate: Term | None) -> First:
         """The time to the first token beside a steady state."""
@@ -128,7 +128,7 @@ def fitted(
         only = Once(lambda: _prefill(made(), lengths, alone(made(), lengths, rate)))
         return Times(prefill=only, groups=(prefills(only),))
     carried = Once(lambda: _carried(subject, made, lengths, capacity(), rate))
-    found = Once(lambda: made().at(carried(), lengths))
+    found = Once(lambda: made().at(carried(), lengths, closed=rate is None))
     step = Once(lambda: _decode(placement, made(), found(), carried()))
     decodes = decode_group(subject, step)
     if role == "decode":
@@ -258,7 +258,7 @@ def _asked(
     def needed(count: Any) -> Any:
         asked = Term("requests in flight", count, units.REQUESTS)
         carried = load(subject, asked, capacity)
-        found = made.at(carried, lengths)
+        found = made.at(carried, lengths, closed=False)
         wait = 0.0
         if subject.pool.role == "both":
             wait = finite_or(made.first(found, carried, lengths, rate).ttft.value, 0.0)

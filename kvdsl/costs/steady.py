@@ -77,10 +77,14 @@ def keys_met(found: float, new: float) -> float:
     return real(found) + real(new) / 2
 
 
-@formula("(requests in flight / replicas, rounded up - 1) / DP ranks", REQUESTS,
-         "a request waits for no prompt of its own")  # fmt: skip
-def others(in_flight: float, replicas: int, ranks: int) -> float:
-    return greater(real(raised(in_flight, replicas)) - 1, 0.0) / real(ranks)
+@formula(
+    "(requests in flight / replicas, rounded up - own) / DP ranks",
+    REQUESTS,
+    "a client meets the others: Lavenberg, Reiser, J. Appl. Prob. 17(4), 1980; what arrives by "
+    "chance meets all: Wolff, Op. Res. 30(2), 1982",
+)
+def others(in_flight: float, own: int, replicas: int, ranks: int) -> float:
+    return greater(real(raised(in_flight, replicas)) - real(own), 0.0) / real(ranks)
 
 
 @formula(
@@ -119,8 +123,10 @@ def steady(
     load: Load,
     lengths: Lengths,
     drafting: Drafting,
+    *,
+    closed: bool = True,
 ) -> Steady:
-    """The steady state of a load."""
+    """The steady state of a load; not `closed` where requests arrive at a rate."""
     step = paced(setting, constants, _decoding(load, drafting))
     through = total("all stages", [stage.time for stage in step])
     verified = through
@@ -135,7 +141,7 @@ def steady(
     prompts, chunk, tokens = _no_prompts(), None, None
     if setting.role == "both" and positive(lengths.output):
         tokens = chunk_of(setting, constants, load, lengths)
-        chunk, prompts = _prompts(setting, constants, load, lengths, tokens)
+        chunk, prompts = _prompts(setting, constants, load, lengths, tokens, closed=closed)
     tpot = token_time.derive(
         "time of a token", step=stepped, yielded=drafting.yielded, prompts=prompts
     )
@@ -146,6 +152,10 @@ def steady(
 def positive(term: Term) -> bool:
     least = smaller(term.value, float("inf"))
     return bool(least > 0) if isinstance(least, int | Fraction | float) else bool(least.min() > 0)
+
+
+_CLIENT = fixed("own prompts", 1, "a client waits for its answer", REQUESTS)
+_ARRIVING = fixed("own prompts", 0, "requests arrive at a rate, whatever is in flight", REQUESTS)
 
 
 def _no_prompts() -> Term:
@@ -188,6 +198,8 @@ def _prompts(
     load: Load,
     lengths: Lengths,
     tokens: Term,
+    *,
+    closed: bool,
 ) -> tuple[tuple[StagePace, ...], Term]:
     """A chunk of others' prompts, and what a token waits for it."""
     one = fixed("requests", 1, "a prompt at a time", units.REQUESTS)
@@ -199,6 +211,7 @@ def _prompts(
         others=others.derive(
             "others on a DP rank",
             in_flight=load.served,
+            own=_CLIENT if closed else _ARRIVING,
             replicas=setting.replicas,
             ranks=setting.ranks,
         ),

@@ -73,7 +73,7 @@ def _ideal(found: Estimate, full: Load) -> Stay:
 
 def _paced(found: Estimate, full: Load, pace: Constants) -> Stay:
     made, lengths = serving(found.placement, found.ledgers, pace), lengths_of(found.subject)
-    steady = made.at(full, lengths)
+    steady = made.at(full, lengths, closed=False)
     whole = real(lengths.output.value) * real(steady.tpot.value)
 
     def stay(rate: Term) -> float:

@@ -176,7 +176,7 @@ class _Decoding:
         self.capacity = _capacity(pool, loads)
         asked = _asked(pool, loads) if self.rate is None else self._in_flight(self.rate)
         self.load = self._load(asked)
-        self.found = made.at(self.load, self.lengths)
+        self.found = made.at(self.load, self.lengths, closed=self.rate is None)
 
     def _load(self, asked: Array) -> Load:
         return _load(self.pool, self.loads, asked, self.capacity)
@@ -189,7 +189,7 @@ class _Decoding:
 
         def needed(count: Array) -> Array:
             carried = self._load(count)
-            found = self.made.at(carried, self.lengths)
+            found = self.made.at(carried, self.lengths, closed=False)
             time = self.loads.output * _array(found.tpot, self.loads)
             if self.pool.role == "both":
                 token = self.made.first(found, carried, self.lengths, arriving)
