@@ -336,3 +336,22 @@ def test_a_rate_is_served_by_the_fewest_requests_that_keep_up() -> None:
     assert found.load is not None
     flying = int(found.load.served.value)
     assert flying >= 4 * request > (flying - 1) * 0.98
+
+
+def test_a_client_waits_for_no_prompt_of_its_own() -> None:
+    """One client meets nobody's prompts; of a rate, what is in flight is met by chance, whole."""
+    assert values(concurrency=1)["decode.prompts"] == 0
+    two, three = (values(concurrency=n, prompt=8192)["decode.prompts"] for n in (2, 3))
+    assert three == pytest.approx(2 * two, rel=0.01)
+    arriving = terms_of(spec(prompt=8192).replace("concurrency = 32 req", "rate = 0.001 req/s"))
+    assert arriving["decode.prompts"].value == pytest.approx(two, rel=0.01)
+
+
+def test_hidden_vectors_are_moved_by_every_rank() -> None:
+    """80 layers x 12 vectors x 8192 x 2 B x tokens, over 4 TB/s, whatever TP is."""
+    moved = "pace {\n    vectors = 12"
+    for layout in ("tp = 8", "tp = 4"):
+        found = terms_of(spec(layout=layout).replace("pace {", moved))
+        taken = 80 * 12 * 8192 * 2 * 32 / 4e12
+        assert found["decode.vectors"].value == pytest.approx(taken)
+        assert values(layout=layout)["decode.tpot"] < found["decode.tpot"].value
