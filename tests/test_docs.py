@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from kvdsl.diagnostics import Diagnostic
+from kvdsl.pipeline import compile_text
 from kvdsl.project.catalog import Catalog
 from kvdsl.project.loader import load_text
 from kvdsl.reference.markdown import anchor
@@ -144,3 +145,24 @@ def test_every_link_of_a_document_leads_to_a_file_or_a_heading_that_is_there(pat
         if not sound:
             wrong.append(target)
     assert wrong == []
+
+
+def test_the_figures_of_the_readme_are_those_of_its_specs() -> None:
+    """What its text tells of them, and what it says that a command prints."""
+    text = read(ROOT / "README.md")
+    served, own = (block.text for block in blocks(ROOT / "README.md"))
+    told = re.search(r"TP=16 holds ([\d,]+) tokens, and two stages of eight hold ([\d,]+)", text)
+    assert told is not None
+    held = [
+        value(served.replace("layout  = tp8_pp2", f"layout  = {layout}"), "llama_405b", "kv.tokens")
+        for layout in ("tp16", "tp8_pp2")
+    ]
+    assert [int(number.replace(",", "")) for number in told.groups()] == held
+    assert f"llama_405b.kv.tokens    # {held[1]}" in text
+    tokens, token = (value(own, "chat", name) for name in ("kv.tokens", "decode.tpot"))
+    assert f"answers with {tokens:,} tokens of cache, {float(token) * 1e3:.1f} ms a token" in text
+
+
+def value(text: str, deployment: str, name: str) -> int | float:
+    found = compile_text(text).plan(deployment).value(name).value
+    return found if isinstance(found, int) else float(found)
