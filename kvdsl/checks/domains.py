@@ -162,12 +162,17 @@ def unjoined_group(study: Study) -> Iterator[Fact]:
 
         deployment better extends served { layout = { tp = 8; replicas = 2 } }
     """
-    apart = [g for g in study.placed.groups if g.reach.join is None and g.size > 1]
+    topology = study.subject.topology
+    apart = [
+        g
+        for g in (() if topology.joined else study.placed.groups)
+        if g.reach.join is None and g.size > 1
+    ]
     if not apart:
         return
     widest = max(apart, key=lambda g: g.size)
     axes = dict.fromkeys(_axis(g.axis) for g in apart if g.size == widest.size)
-    inner, spread, way = _unjoined(study.subject.topology.root, widest.reach)
+    inner, spread, way = _unjoined(topology.root, widest.reach)
     yield Fact(
         study.subject.place("on"),
         {

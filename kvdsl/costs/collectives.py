@@ -289,6 +289,8 @@ def _extra(placement: Placement, exchange: Exchange, tokens: Term, pairs: Term |
 def joined(placement: Placement) -> None:
     """Raises ValueError where ranks exchange something in a pass of the pool and nothing joins
     them."""
+    if placement.subject.topology.joined:
+        return
     paces, role = placement.paces(), placement.subject.pool.role
     for exchange in placement.exchanges:
         group = paces.get((exchange.axis, exchange.stage))

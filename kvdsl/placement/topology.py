@@ -173,6 +173,11 @@ class Topology:
         return Reach(unit.kind, unit.title, join, nodes, domains, crossed)
 
     @property
+    def joined(self) -> bool:
+        """Whether every unit joins all that lies in it, so that no group is without a link."""
+        return _joined(self.root)
+
+    @property
     def uniform(self) -> bool:
         """Whether every level has children of one kind only, so that places repeat."""
         unit = self.root
@@ -197,6 +202,12 @@ class Topology:
                 period = child.devices
             unit = child
         return period
+
+
+def _joined(unit: Unit) -> bool:
+    if unit.join is None and sum(count for count, _ in unit.children) > 1:
+        return False
+    return all(_joined(child) for _, child in unit.children)
 
 
 def _until(path: tuple[Step, ...], kind: str) -> tuple[int, ...]:
