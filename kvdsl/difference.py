@@ -103,7 +103,8 @@ class ValueChange:
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """A requirement whose verdict changed; None where that side does not have it."""
+    """A requirement whose verdict changed, or that fails on both sides at other figures; None where
+    a side does not have it."""
 
     keyword: str
     text: str
@@ -119,6 +120,11 @@ class Flip:
     @property
     def broken(self) -> bool:
         return self.after in ("fails", "unanswered") and self.before in ("holds", "skipped", None)
+
+    @property
+    def stands(self) -> bool:
+        """Whether it fails now as it did before."""
+        return self.before == self.after == "fails"
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,7 +180,9 @@ def causes(value: ValueChange) -> str:
 
 
 def flip_text(flip: Flip) -> str:
-    """`held at 1.40 Mtok, fails at 0.70 Mtok`."""
+    """`held at 1.40 Mtok, fails at 0.70 Mtok`; `still fails: 45 ms, now 50 ms`."""
+    if flip.stands and flip.value_before is not None and flip.value_after is not None:
+        return f"still fails: {shown(flip.value_before)}, now {shown(flip.value_after)}"
     words = {"holds": "held", "fails": "failed", "unanswered": "was not answered",
              "skipped": "did not apply", None: "is new"}  # fmt: skip
     now = {"holds": "holds", "fails": "fails", "unanswered": "is not answered",

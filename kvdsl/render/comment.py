@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from kvdsl.difference import WATCHED, DeploymentChange, Difference, ValueChange
+from kvdsl.difference import WATCHED, DeploymentChange, Difference, Flip, ValueChange
 from kvdsl.plan import Finding
 from kvdsl.render.changes import (
     TROUBLED,
@@ -113,13 +113,21 @@ def _flips(difference: Difference) -> Section:
     items = []
     for change in difference.deployments:
         for flip in change.flips:
-            mark = "**broken**" if flip.broken else "ok" if flip.after == "holds" else "changed"
+            mark = _mark(flip)
             because = f", because {code(flip.because)}" if flip.because else ""
             asked = code(f"{flip.keyword} {flip.text}")
             items.append(
                 f"- {mark}: {code(change.name)} {asked}: {prose(flip_text(flip))}{because}"
             )
     return Section(2, "**Requirements**\n", tuple(items), "", _more("requirement"))
+
+
+def _mark(flip: Flip) -> str:
+    if flip.broken:
+        return "**broken**"
+    if flip.stands:
+        return "**still broken**"
+    return "ok" if flip.after == "holds" else "changed"
 
 
 def _table(difference: Difference) -> Section:

@@ -27,6 +27,7 @@ from kvdsl.review.movers import movers
 from kvdsl.review.sides import Pair, Side, pairs
 from kvdsl.review.thresholds import Asked, regressions, tidy, worth
 from kvdsl.spec.vocabulary import INPUTS
+from kvdsl.units import shown
 
 PLAIN = Asked()
 
@@ -165,13 +166,18 @@ def _values(before: Plan | None, after: Plan | None, between: Plan | None) -> li
 
 
 def _flips(before: Plan | None, after: Plan | None) -> Iterator[Flip]:
-    """Requirements that are judged otherwise. One without a label is known by its text, so that a
-    changed bound is another requirement."""
+    """Requirements that are judged otherwise, or fail at another figure than before. One without a
+    label is known by its text, so that a changed bound is another requirement."""
     old = _judged(before)
     new = _judged(after)
     for key in dict.fromkeys((*new, *old)):
         one, two = old.get(key), new.get(key)
-        if one is not None and two is not None and one.status == two.status:
+        if (
+            one is not None
+            and two is not None
+            and one.status == two.status
+            and not (one.status == "fails" and _moved(one, two))
+        ):
             continue
         if two is None and one is not None and one.status != "fails":
             continue  # a requirement that held and is no longer asked is a change of the spec
@@ -191,6 +197,12 @@ def _flips(before: Plan | None, after: Plan | None) -> Iterator[Flip]:
             told.bound,
             str(told.span),
         )
+
+
+def _moved(one: RequirementResult, two: RequirementResult) -> bool:
+    """Whether a reader sees that the figure of a requirement moved."""
+    a, b = one.value, two.value
+    return a is not None and b is not None and shown(a) != shown(b)
 
 
 def _judged(plan: Plan | None) -> dict[str, RequirementResult]:
