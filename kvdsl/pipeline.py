@@ -88,7 +88,11 @@ def compiled(
     for fleet in fleets(resolver):
         if only is not None and fleet.name != only:
             continue
-        parts = members_of(fleet, known or outcomes_in(resolver, fleet, changes))
+        if not known:
+            made_of = outcomes_in(resolver, fleet, changes)
+            found.extend(made_of.faults)
+            known = made_of.outcomes
+        parts = members_of(fleet, known)
         of_all = fleet_outcome(fleet, parts)
         found.extend(told.diagnostic for told in of_all.told)
         summed.append(fleet_plan(of_all, parts, sources(project)))

@@ -259,10 +259,11 @@ def _asked(
         asked = Term("requests in flight", count, units.REQUESTS)
         carried = load(subject, asked, capacity)
         found = made.at(carried, lengths, closed=False)
-        wait = 0.0
+        wait: Any = 0.0
         if subject.pool.role == "both":
-            wait = finite_or(made.first(found, carried, lengths, rate).ttft.value, 0.0)
-        return raised(arriving * (wait + real(lengths.output.value) * found.tpot.value), 1)
+            wait = made.first(found, carried, lengths, rate).ttft.value
+        flying = arriving * (wait + real(lengths.output.value) * found.tpot.value)
+        return raised(finite_or(flying, limit), 1)  # a queue without end fills the cache
 
     count = fewest(limit, needed)
     return Term("requests in flight", count, units.REQUESTS, inputs=(rate,) if rate else (),

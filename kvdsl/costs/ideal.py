@@ -89,7 +89,7 @@ def _solved(
     share = placement.subject.pool.share
     arrivals = 0 if workload.rate is None else workload.rate
     rate = real(arrivals) * float(share if share is not None else 1)
-    wait = 0.0 if first is None else finite_or(first.ttft.value, 0.0)
+    wait = 0.0 if first is None else real(first.ttft.value)
     limit = at_least(floored(capacity.value, 1), 1)
     output = real(output_of(placement.subject).value)
 
@@ -103,7 +103,7 @@ def _solved(
             output=output,
             tpot=real(step.terms["decode.tpot"].value),
         )
-        return raised(flying, 1)
+        return raised(finite_or(flying, limit), 1)  # a queue without end fills the cache
 
     high = fewest(limit, needed)
     note = "solved from the rate by Little's law"

@@ -61,10 +61,11 @@ def stored_rate(rate: float, token: Number, part: Number) -> float:
     return real(rate) * real(token) * real(part)
 
 
-@formula("prefill of the whole prompt - prefill of what is new", TIME,
-         "through the same passes; what is new is computed in any case")  # fmt: skip
+@formula("prefill of the whole prompt - prefill of what is new, at least 0", TIME,
+         "through the same passes; what is new is computed in any case, and gathers what is found "
+         "where ranks share a sequence")  # fmt: skip
 def recomputed(whole: float, new: float) -> float:
-    return whole - new
+    return greater(whole - new, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,15 @@ def step_tokens(requests: float, each: float) -> float:
 
 
 @formula(
+    "requests in flight / replicas, rounded up, / DP ranks",
+    REQUESTS,
+    "prompts are dealt over ranks as they come",
+)
+def replica_share(in_flight: float, replicas: int, ranks: int) -> float:
+    return real(raised(in_flight, replicas)) / real(ranks)
+
+
+@formula(
     "the least of step limit and the greatest of prompt / DP ranks and requests x prompt / output",
     TOKENS,
     "a prompt is prefilled alone or with others, in chunks where it is longer than a step",
@@ -187,7 +196,12 @@ def chunk_of(setting: Setting, constants: Constants, load: Load, lengths: Length
         limit=constants.chunk,
         ranks=setting.ranks,
         new=lengths.new,
-        requests=load.busiest,
+        requests=replica_share.derive(
+            "requests in flight for each DP rank",
+            in_flight=load.served,
+            replicas=setting.replicas,
+            ranks=setting.ranks,
+        ),
         output=lengths.output,
     )
 

@@ -34,6 +34,8 @@ Stay = Callable[[Term], float]
 def sustained(found: Estimate) -> float | None:
     """Requests a second of the deployment; None where no request fits, or none says how many
     arrive."""
+    if found.subject.pool.role == "prefill":
+        return _prefilled(found)
     subject, fits = found.subject, found.values["kv.sequences"]
     if subject.workload.rate is None or int(fits.value) < 1 or found.load is None:
         return None
@@ -51,6 +53,15 @@ def sustained(found: Estimate) -> float | None:
         middle = (low + high) / 2
         low, high = (middle, high) if served(middle) else (low, middle)
     return _down(low / share) if low else None
+
+
+def _prefilled(found: Estimate) -> float | None:
+    """Of a pool that only prefills: less than one prompt a server in the time of its slowest
+    stage."""
+    if found.prefill is None or not real(found.prefill.stage.value):
+        return None
+    most = found.subject.degrees.holders / real(found.prefill.stage.value)
+    return _down(most * (1 - 10.0**-DIGITS) / float(found.subject.pool.share or 1))
 
 
 def _ideal(found: Estimate, full: Load) -> Stay:

@@ -16,7 +16,7 @@ from operator import add
 from typing import Any
 
 from kvdsl import units
-from kvdsl.arithmetic import greater, where
+from kvdsl.arithmetic import finite_or, greater
 from kvdsl.checks.findings import placed
 from kvdsl.costs import memory
 from kvdsl.costs.fitted import Serving, alone, beside, fewest, place, serving
@@ -183,7 +183,7 @@ class _Decoding:
 
     def _in_flight(self, rate: Array) -> Array:
         """Little's law, as a plan solves it."""
-        from numpy import ceil, isfinite, maximum
+        from numpy import ceil, maximum
 
         arriving = Term("arrivals", rate, units.REQUEST_RATE)
 
@@ -193,11 +193,11 @@ class _Decoding:
             time = self.loads.output * _array(found.tpot, self.loads)
             if self.pool.role == "both":
                 token = self.made.first(found, carried, self.lengths, arriving)
-                wait = _array(token.ttft, self.loads)
-                time = time + where(isfinite(wait), wait, 0.0)
-            return ceil(rate * time)
+                time = time + _array(token.ttft, self.loads)
+            return ceil(finite_or(rate * time, limit))
 
-        return fewest(maximum(self.capacity, 1), needed)
+        limit = maximum(self.capacity, 1)
+        return fewest(limit, needed)
 
     @property
     def fits(self) -> Array:

@@ -16,7 +16,7 @@ from kvdsl.checks.findings import worded
 from kvdsl.checks.study import Fact, Fill
 from kvdsl.costs.estimate import Estimate
 from kvdsl.costs.money import power_bill, price_bill, yearly
-from kvdsl.diagnostics import Severity
+from kvdsl.diagnostics import Diagnostic, Severity
 from kvdsl.formulas import Term, total
 from kvdsl.placement.placement import Placement
 from kvdsl.placement.sites import level_of, one_piece
@@ -79,13 +79,29 @@ def members_of(fleet: Fleet, known: Mapping[Span | None, Outcome]) -> list[Outco
     return [known.get(d.at) or outcome(d) for d in fleet.deployments]
 
 
-def outcomes_in(
-    resolver: Resolver, fleet: Fleet, changes: Sequence[Change]
-) -> dict[Span | None, Outcome]:
-    """Of those deployments of a fleet that its file declares, with changes from outside."""
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Deployments of a fleet by where they are declared, and what of the changes they refuse."""
+
+    outcomes: dict[Span | None, Outcome]
+    faults: tuple[Diagnostic, ...]
+
+
+def outcomes_in(resolver: Resolver, fleet: Fleet, changes: Sequence[Change]) -> Changed:
+    """Of those deployments of a fleet that its file declares, with changes from outside. A fault
+    that several have alike is told once."""
     places = {each.at for each in fleet.deployments}
-    declared = (resolver.deployment(n, changes)[0] for n in resolver.concrete("deployment"))
-    return {d.at: outcome(d) for d in declared if d is not None and d.at in places}
+    outcomes: dict[Span | None, Outcome] = {}
+    faults: dict[tuple[str, str, str], Diagnostic] = {}
+    for name in resolver.concrete("deployment"):
+        found, wrong = resolver.deployment(name, changes)
+        if found is not None and found.at in places:
+            outcomes[found.at] = outcome(found)
+        elif found is None and changes:
+            plain, _ = resolver.deployment(name)
+            if plain is not None and plain.at in places:
+                faults |= {(d.code, d.headline, str(d.primary.span)): d for d in wrong}
+    return Changed(outcomes, tuple(faults.values()))
 
 
 def _placements(found: Outcome) -> list[Placement]:

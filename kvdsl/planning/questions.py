@@ -110,7 +110,9 @@ class Questions:
         match declaration:
             case Fleet():
                 parts = outcomes_in(self.resolver, declaration, self._changes)
-                of_all = fleet_outcome(declaration, members_of(declaration, parts))
+                if parts.faults:
+                    return Answer(faults + Report.of(parts.faults)), {}
+                of_all = fleet_outcome(declaration, members_of(declaration, parts.outcomes))
                 return Answer(faults, values=of_all.values), of_all.absent
             case Model():
                 from kvdsl.planning.models import model_values
