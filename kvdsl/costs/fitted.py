@@ -39,6 +39,7 @@ from kvdsl.costs.steady import (
     First,
     Lengths,
     Steady,
+    client_throughput,
     crowded,
     first,
     high_end,
@@ -134,12 +135,17 @@ def fitted(
     if role == "decode":
         return Times(carried, step, groups=(decodes,))
 
-    @Once
-    def prefill() -> Prefill:
-        token = made().first(found(), carried(), lengths, rate)
-        return _prefill(made(), lengths, token, found().tokens)
+    first = Once(lambda: made().first(found(), carried(), lengths, rate))
+    prefill = Once(lambda: _prefill(made(), lengths, first(), found().tokens))
+    groups = (decodes, prefills(prefill))
+    if rate is not None or not positive(lengths.output):
+        return Times(carried, step, prefill, groups)
 
-    return Times(carried, step, prefill, (decodes, prefills(prefill)))
+    def flow() -> dict[str, Term]:
+        made = client_throughput(carried().served, found().tpot, first(), lengths)
+        return {"decode.throughput": made}
+
+    return Times(carried, step, prefill, (*groups, (("decode.throughput",), flow)))
 
 
 def _carried(

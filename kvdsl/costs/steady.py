@@ -121,6 +121,12 @@ def token_time(step: float, yielded: float, prompts: float) -> float:
     return real(step) / real(yielded) + real(prompts)
 
 
+@formula("time of a token + time to the first token / output", TIME,
+         "a client's request keeps its place through both")  # fmt: skip
+def token_turn(tpot: float, held: float, output: float) -> float:
+    return real(tpot) + real(held) / real(output)
+
+
 @formula("requests in flight / time of a token", TOKEN_RATE, "Little's law on tokens")
 def token_throughput(requests: float, tpot: float) -> float:
     return rate(requests, tpot)
@@ -163,6 +169,7 @@ def positive(term: Term) -> bool:
     return bool(least > 0) if isinstance(least, int | Fraction | float) else bool(least.min() > 0)
 
 
+_TTFT = "time to the first token"
 _CLIENT = fixed("own prompts", 1, "a client waits for its answer", REQUESTS)
 _ARRIVING = fixed("own prompts", 0, "requests arrive at a rate, whatever is in flight", REQUESTS)
 
@@ -275,12 +282,13 @@ def queue_wait(arrivals: float, one: float) -> float:
 @dataclass(frozen=True, slots=True)
 class First:
     """`service` is the pass of one prompt on each DP rank, `one` the time that a prompt keeps a
-    replica busy, `stages` its passes."""
+    replica busy, `stages` its passes; of `ttft`, `held` is without waiting for a place."""
 
     stages: tuple[StagePace, ...]
     service: Term
     one: Term
     ttft: Term
+    held: Term
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,14 +351,35 @@ def first(constants: Constants, lengths: Lengths, own: Own, met: Arrival) -> Fir
         constants.entry,
         steps_met.derive("decode steps met", steps=constants.steps, step=met.step),
         own_prefill.derive("own prefill", own=constants.own, prefill=own.service),
-        *_waits(constants, lengths, own.one, met),
+        *_wait(constants, lengths, own.one, met),
     ]
-    ttft = total("time to the first token", parts)
-    return First(own.stages, own.service, own.one, ttft)
+    held = total("time to the first token, once in flight", parts)
+    if met.rate is not None or not positive(lengths.output):
+        return First(own.stages, own.service, own.one, held.named(_TTFT), held)
+    place = place_wait.derive(
+        "wait for a place",
+        full=constants.full,
+        asked=met.asked,
+        served=met.served,
+        output=lengths.output,
+        tpot=met.tpot,
+    )
+    return First(own.stages, own.service, own.one, total(_TTFT, [*parts, place]), held)
 
 
-def _waits(constants: Constants, lengths: Lengths, one: Term, met: Arrival) -> list[Term]:
-    """Waiting for the prompts ahead and for a place."""
+def client_throughput(served: Term, tpot: Term, token: First, lengths: Lengths) -> Term:
+    """Output of clients who ask again once they are answered."""
+    turn = token_turn.derive(
+        "a token and its part of the first one's wait",
+        tpot=tpot,
+        held=token.held,
+        output=lengths.output,
+    )
+    return token_throughput.derive("decode throughput", requests=served, tpot=turn)
+
+
+def _wait(constants: Constants, lengths: Lengths, one: Term, met: Arrival) -> list[Term]:
+    """Waiting for the prompts ahead."""
     if met.rate is not None:
         return [queue_wait.derive("wait before prefill", arrivals=met.rate, one=one)]
     if not positive(lengths.output):
@@ -364,15 +393,7 @@ def _waits(constants: Constants, lengths: Lengths, one: Term, met: Arrival) -> l
         length=constants.length,
         one=one,
     )
-    place = place_wait.derive(
-        "wait for a place",
-        full=constants.full,
-        asked=met.asked,
-        served=met.served,
-        output=lengths.output,
-        tpot=met.tpot,
-    )
-    return [crowd, place]
+    return [crowd]
 
 
 @formula("time / (1 + band)", TIME, "measurements of the fit")

@@ -17,11 +17,11 @@ from kvdsl.costs.load import Load, arrivals_at, output_of
 from kvdsl.costs.memory import Ledger
 from kvdsl.costs.origins import fixed, of_layout
 from kvdsl.costs.prefill import Prefill, pass_of_prompts, rate_of_server, throughput
-from kvdsl.costs.steady import positive, prompts_share, step_tokens, token_time
+from kvdsl.costs.steady import positive, prompts_share, step_tokens, token_time, token_turn
 from kvdsl.formulas import Term, formula
 from kvdsl.placement.placement import Placement
 from kvdsl.placement.subject import Subject
-from kvdsl.units import NONE, REQUESTS, TIME
+from kvdsl.units import NONE, REQUESTS
 
 Number = int | Fraction | float
 
@@ -52,11 +52,6 @@ def decoding(
 @formula("requests / output, at least 1", NONE, "prompts that come in a step are computed together")
 def prompts_together(requests: Number, output: Number) -> Number:
     return at_least(over(requests, output), 1)
-
-
-@formula("time of a token + own prefill / output", TIME, "a request keeps its place through both")
-def token_turn(tpot: float, prefill: float, output: float) -> float:
-    return real(tpot) + real(prefill) / real(output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +105,7 @@ class Turns:
     def turn(self, tpot: Term) -> Term:
         """For how long a request keeps its place, by its tokens."""
         return token_turn.derive(
-            "a token and its part of the prefill", tpot=tpot, prefill=self.first.service,
+            "a token and its part of the prefill", tpot=tpot, held=self.first.service,
             output=self.output,
         )  # fmt: skip
 

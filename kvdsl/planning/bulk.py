@@ -24,7 +24,7 @@ from kvdsl.costs.load import Load, arriving_throughput, load
 from kvdsl.costs.memory import Ledger
 from kvdsl.costs.pace import Constants, constants
 from kvdsl.costs.prefill import found_tokens, new_tokens
-from kvdsl.costs.steady import Lengths
+from kvdsl.costs.steady import Lengths, client_throughput
 from kvdsl.diagnostics import Diagnostic, Severity
 from kvdsl.formulas import Term
 from kvdsl.placement.placement import Placement
@@ -222,6 +222,9 @@ class _Decoding:
             )
             token = self.made.first(self.found, self.load, self.lengths, arriving)
             values["prefill.ttft"] = _array(token.ttft, self.loads)
+            if self.rate is None:
+                flow = client_throughput(self.load.served, self.found.tpot, token, self.lengths)
+                values["decode.throughput"] = _array(flow, self.loads)
         return values
 
     @property

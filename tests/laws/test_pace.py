@@ -355,3 +355,21 @@ def test_hidden_vectors_are_moved_by_every_rank() -> None:
         taken = 80 * 12 * 8192 * 2 * 32 / 4e12
         assert found["decode.vectors"].value == pytest.approx(taken)
         assert values(layout=layout)["decode.tpot"] < found["decode.tpot"].value
+
+
+@pytest.mark.parametrize("output", [1, 16, 512])
+def test_clients_get_no_more_than_their_whole_turns_allow(output: int) -> None:
+    """Little's law over a request's whole stay, and no more prompts than are prefilled."""
+    for concurrency in (1, 8, 64):
+        found = values(prompt=4096, output=output, concurrency=concurrency)
+        stay = found["prefill.ttft"] + output * found["decode.tpot"]
+        assert found["decode.throughput"] == pytest.approx(concurrency * output / stay)
+
+
+@pytest.mark.parametrize("layout", ["attention { dp = 8 }; experts { ep = 8 }", "tp = 8"])
+def test_a_token_never_takes_less_time_from_one_client_to_the_next(layout: str) -> None:
+    """Whether or not clients divide by DP ranks."""
+    one = kvdsl.bulk(spec(layout=layout, model="qwen3_30b_a3b"))[0]
+    counts = list(range(1, 90))
+    tokens = one.serve([300] * 89, [10] * 89, counts).values["decode.tpot"]
+    assert all(later >= earlier * (1 - 1e-12) for earlier, later in pairwise(tokens))
