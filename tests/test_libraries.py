@@ -149,6 +149,25 @@ def test_a_backend_that_is_suggested_is_one_that_the_engines_libraries_have(
     (told,) = [f for f in made.findings if f.code == "KV122"]
     assert told.alternative is not None
     assert told.alternative.title == f"all_to_all = {word}"
+    assert told.diagnostic.headline == (
+        "`all_to_all = allgather_reducescatter` sends each token to every rank of EP=8, and its "
+        "experts lie on 5.295 ranks on average"
+    )
+    assert told.diagnostic.helps == (
+        "choose a backend that sends tokens to their experts alone, in the engine: `engine mine "
+        f"extends house {{ all_to_all = {word} }}`, and `engine = mine`",
+    )
     moved = {c.name: (c.before.value, c.after.value) for c in told.alternative.changes}
     before, after = moved["decode.collectives"]
     assert after < before
+
+
+def test_an_engine_without_a_name_is_told_the_line_alone() -> None:
+    text = SENT.replace("LIBRARY", "libraries.deepep")
+    inline = "engine extends house { all_to_all = allgather_reducescatter }"
+    text = text.replace("engine   = house", inline)
+    (told,) = [f for f in compile_text(text).plan("prod").findings if f.code == "KV122"]
+    assert told.diagnostic.helps == (
+        "choose a backend that sends tokens to their experts alone, in the engine: "
+        "`all_to_all = deepep_low_latency`",
+    )

@@ -375,6 +375,32 @@ def test_groups_that_straddle_nodes_are_told_which_devices_to_choose() -> None:
     assert "KV104" not in {p.code for p in told(STRADDLING, "apart")}
 
 
+CROSSING = """\
+kvspec 1
+cluster two { nodes = 2 x nodes.hgx_h200; fabric = links.infiniband_ndr }
+deployment fitted {
+  model    = models.llama_3_1_405b
+  weights  = formats.fp8
+  kv       = formats.bf16
+  engine   = engines.vllm_0_33
+  on       = two
+  layout   { tp = 16 }
+  budget   { reserve = 3 GB }
+  workload { prompt = 4 ktok; output = 1 ktok; concurrency = 64 req }
+}
+deployment ideal extends fitted { time = ideal }
+"""
+
+
+def test_steps_of_a_ring_are_told_only_where_they_are_what_is_counted() -> None:
+    fitted, ideal = (
+        next(p for p in told(CROSSING, name) if p.code == "KV104").notes
+        for name in ("fitted", "ideal")
+    )
+    assert len(fitted) == 1
+    assert ideal[1:] == ("small payloads are bound by latency: 2.7 us x 2 (16 - 1) steps x 252",)
+
+
 def test_idle_devices_are_told_by_whole_and_half_used_nodes() -> None:
     found = {p.code: p for p in told(STRADDLING, "sixes")}
     assert found["KV201"].notes == (

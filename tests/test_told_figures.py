@@ -8,6 +8,7 @@ from functools import cache
 import pytest
 
 from kvdsl.comparison import Candidate, compare
+from kvdsl.diagnostics import Diagnostic
 from kvdsl.pipeline import compile_text
 from kvdsl.plan import Plan
 from kvdsl.units import BYTES, Quantity
@@ -246,3 +247,25 @@ def test_what_wider_ends_take_is_told_of_one_copy(replicas: int) -> None:
     ]
     assert told.quantities == (("more a copy", Quantity(262_144 * 1152, BYTES)),)
     assert told.diagnostic.notes[0].startswith("in bf16 one copy of them takes 302 MB more: ")
+
+
+def of_given_cache(code: str, unit: str) -> Diagnostic:
+    """What is told of a cache that is given outright, on a card of our own."""
+    text = f"{SPEC}device card extends devices.l40s {{ memory = 48 GiB }}\n"
+    text += "deployment given extends small { weights = formats.fp8; on = 1 x card; "
+    text += f"layout = {{ tp = 1 }}; budget = {{ kv = 4 {unit} }} }}\n"
+    plan = compile_text(text, only="given").plan("given")
+    (told,) = [f for f in plan.findings if f.code == code]
+    return told.diagnostic
+
+
+def test_wider_ends_beside_a_given_cache_take_nothing_of_it() -> None:
+    assert of_given_cache("KV144", "GiB").notes == ("in bf16 one copy of them takes 302 MB more",)
+
+
+def test_a_given_cache_in_another_unit_is_a_part_of_the_memory() -> None:
+    told = of_given_cache("KV140", "GB")
+    assert told.primary.text == "one is a part of the other"
+    assert told.notes == (
+        "as written the cache holds 150,240 tok; with `kv` in the other unit it holds 161,319 tok",
+    )

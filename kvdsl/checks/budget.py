@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
-from kvdsl.checks.study import Fact, Study, Suggestion
+from kvdsl.checks.study import Fact, Study, Suggestion, told_apart
 from kvdsl.costs.estimate import Estimate
 from kvdsl.costs.memory import Ledger
 from kvdsl.diagnostics import Severity
@@ -239,8 +239,7 @@ def no_reserve(study: Study) -> Iterator[Fact]:
     "costs",
     "all weights in {format}: embedding and head are usually wider",
     label="one format for every module",
-    notes=("in {wide} one copy of them takes {more} more: {tokens_after} instead of "
-           "{tokens_before}",),
+    notes=("in {wide} one copy of them takes {taken}",),
     helps=("say so per module: `recipe r {{ default = {path}; embedding = {wide_path}; "
            "head = {wide_path} }}`",),
 )  # fmt: skip
@@ -284,6 +283,9 @@ def one_weight_format(study: Study) -> Iterator[Fact]:
     more = _stored(other) - _stored(found)
     if more <= 0:
         return
+    before, after = (each.values["kv.tokens"].quantity for each in (found, other))
+    # A cache that is given outright holds the same beside wider weights.
+    tokens = f": {shown(after)} instead of {shown(before)}" if told_apart(before, after) else ""
     yield Fact(
         subject.place("weights"),
         {
@@ -291,9 +293,7 @@ def one_weight_format(study: Study) -> Iterator[Fact]:
             "wide": wide.title.rpartition(".")[2],
             "path": one.title,
             "wide_path": wide.title,
-            "more": Quantity(more, BYTES),
-            "tokens_before": found.values["kv.tokens"].quantity,
-            "tokens_after": other.values["kv.tokens"].quantity,
+            "taken": f"{shown(Quantity(more, BYTES))} more{tokens}",
         },
         (("more a copy", Quantity(more, BYTES)),),
         Suggestion(

@@ -17,7 +17,7 @@ from kvdsl.rules import Rule, rule
     "plan",
     "the claim does not follow from the plan: {name} is {value}, not {bound}",
     label="{claimed} claimed, {value} derived",
-    notes=("{fit}", "{terms}"),
+    notes=("{fit}", "{also}", "{terms}"),
     helps=("write {value_exact}, or change what the plan says",),
 )
 def wrong_claim() -> Iterator[Fact]:

@@ -85,11 +85,12 @@ def uneven_experts(study: Study) -> Iterator[Fact]:
     "gathered-experts",
     Severity.WARNING,
     "costs",
-    "{backend} sends each token to every rank of EP={ep}, and its experts lie on {reached}",
+    "`all_to_all = {backend}` sends each token to every rank of EP={ep}, and its experts lie on "
+    "{reached:ranks} on average",
     label="EP={ep}",
     notes=("{factor}x the copies that it takes; exchanges are {before} of a step, and "
            "{after} with an all-to-all",),
-    helps=("choose a backend that sends tokens to their experts alone",),
+    helps=("choose a backend that sends tokens to their experts alone, in the engine: {line}",),
     flips="few ranks: at EP=8 and 8 experts a token nearly all are reached anyway",
 )  # fmt: skip
 def gathered_experts(study: Study) -> Iterator[Fact]:
@@ -155,6 +156,7 @@ def gathered_experts(study: Study) -> Iterator[Fact]:
         subject.place("layout"),
         {
             "backend": engine.all_to_all or "",
+            "line": _changed(engine, f"all_to_all = {word or '…'}"),
             "ep": ep,
             "reached": grouped(float(reached)),
             "factor": grouped(float(factor)),
@@ -169,6 +171,13 @@ def gathered_experts(study: Study) -> Iterator[Fact]:
                    ("decode.collectives", "decode.tpot")),
         (Label(origin.span, "the engine's backend"),) if origin is not None else (),
     )  # fmt: skip
+
+
+def _changed(engine: Engine, line: str) -> str:
+    """How an engine is written with a line of its own: one with a name is extended."""
+    if not engine.name:
+        return f"`{line}`"
+    return f"`engine mine extends {engine.title} {{ {line} }}`, and `engine = mine`"
 
 
 def _sent(study: Study, engine: Engine) -> tuple[str | None, Estimate | None]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kvdsl.checks.bounds import bounds
-from kvdsl.checks.study import Fact, Study
+from kvdsl.checks.study import Fact, Study, told_apart
 from kvdsl.costs.estimate import Estimate
 from kvdsl.costs.memory import DEFAULT_UTILIZATION, fullest
 from kvdsl.diagnostics import Label, Severity
@@ -90,6 +90,13 @@ def _decided(study: Study, found: Estimate) -> tuple[bool | None, ...]:
     return (fits, served, *held)
 
 
+READINGS = {
+    "reserve": "one is subtracted from the other",
+    "kv": "one is a part of the other",
+}
+"""What a figure of the budget and the device's memory have to do with one another."""
+
+
 @rule(
     "KV140",
     "mixed-units",
@@ -165,7 +172,9 @@ def _subtracted(study: Study, figure: Figure, memory: Figure) -> Fact:
     """A figure of the budget. A catalog's memory is right; a user's may be the one that is not."""
     found = study.costs
     device = fullest(found.ledgers).rank.device
-    readings = [figure] if device.catalog else [memory, figure]
+    # A cache that is given holds the same in a device of any size: its own unit is asked first.
+    readings = [figure, memory] if figure.word == "kv" else [memory, figure]
+    readings = [figure] if device.catalog else readings
     others = [(each, study.room_of(_reread(study.subject, each))) for each in readings]
     turning = [(f, o) for f, o in others if _decided(study, o) != _decided(study, found)]
     changed, other = (turning or others)[0]
@@ -177,10 +186,10 @@ def _subtracted(study: Study, figure: Figure, memory: Figure) -> Fact:
             "unit": figure.unit,
             "base": memory.unit,
             "stakes": STAKES if turning else "",
-            "reading": "one is subtracted from the other",
+            "reading": READINGS[figure.word],
             "changed": f"`{changed.word}`",
             "before": before,
-            "after": after,
+            "after": after if told_apart(before, after) else "",
         },
         (
             ("units apart", figure.apart),

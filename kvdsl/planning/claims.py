@@ -4,13 +4,14 @@ Comes in: a failed `==` or `within`, and the estimate. Goes out: a sentence that
 derivation, or nothing. Candidates are run, not guessed: other layouts through `estimate`, mistakes
 through the same formulas with the mistake in them. Mistakes from the worked cases: the capacity
 floored once over pooled bytes, the latent without its rope key, GiB read for GB, the cache divided
-by TP past its heads; from reports: the ranks of a replica added up.
+by TP past its heads; from reports: the ranks of a replica added up. Division makes the figure that
+the same devices have in more stages: both are said, the mistake first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from kvdsl.costs import cache, memory
@@ -26,20 +27,23 @@ NEIGHBOURS = 8
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
+    """`also` says whose figure it is, where a layout that nobody named has the same."""
+
     text: str
     value: Fraction
+    also: str = ""
 
 
 def explanation(
     name: str, claim: Quantity, tolerance: Fraction, found: Estimate,
     compared: Sequence[tuple[str, Estimate]],
-) -> str:  # fmt: skip
-    """What the claimed figure fits; empty if nothing known."""
+) -> tuple[str, str]:  # fmt: skip
+    """What the claimed figure fits, and what else has it; empty if nothing known."""
     target = Fraction(claim.value)
     for mistake in _mistakes(name, found, compared):
         if abs(mistake.value - target) <= tolerance * abs(target):
-            return mistake.text
-    return ""
+            return mistake.text, mistake.also
+    return "", ""
 
 
 def _mistakes(
@@ -49,8 +53,11 @@ def _mistakes(
         if name in other.values:
             text = other.subject.degrees.text()
             yield Mistake(f"it is the figure of layout {title} ({text})", _value(other, name))
-    yield from _other_cuts(name, found)
-    yield from _divided(name, found)
+    cuts, divided = list(_other_cuts(name, found)), list(_divided(name, found))
+    if found.values["kv.copies"].value != 1:
+        for each in divided:
+            yield replace(each, also=next((c.text for c in cuts if c.value == each.value), ""))
+    yield from (*cuts, *divided)
     yield from _pooled(name, found)
     yield from _summed(name, found)
     yield from _added(name, found)

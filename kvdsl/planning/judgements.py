@@ -67,11 +67,11 @@ def _failed(
     rule = claim_rules.failed_expectation
     if one.requirement.keyword == "require":
         rule = claim_rules.wrong_claim if operator in CLAIMS else claim_rules.failed_requirement
-    fit = ""
+    fit, also = "", ""
     if rule is claim_rules.wrong_claim and bound is not None and len(estimates) == 1:
         found = next(iter(estimates.values()))
         compared = list(_compared(deployment, found, layout))
-        fit = explanation(one.name, bound, _tolerance(one), found, compared)
+        fit, also = explanation(one.name, bound, _tolerance(one), found, compared)
     fills: dict[str, Fill] = {
         "name": one.name or result.text,
         "value": value if value is not None else "false",
@@ -82,6 +82,7 @@ def _failed(
         "margin": result.margin or "it does not hold",
         "because": result.because,
         "fit": fit,
+        "also": also,
         "terms": _terms(result.largest),
     }
     fact = Fact(one.requirement.condition.span, fills)

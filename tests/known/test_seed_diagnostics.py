@@ -181,10 +181,13 @@ def test_copies_of_what_does_not_fit_are_told_to_cut_instead() -> None:
     assert told.alternative.text == "tp = 2"
 
 
-def test_a_claim_under_tp16_is_told_to_be_the_figure_of_tp8_in_two_stages() -> None:
+def test_a_claim_under_tp16_is_told_to_divide_past_the_heads_which_tp8_in_two_stages_does() -> None:
     told = finding(FAULTS.plan("claim_32_2"), "KV146")
     assert told.severity is Severity.ERROR
-    assert "it is the figure of tp = 8; pp = 2" in told.diagnostic.notes
+    assert told.diagnostic.notes[:2] == (
+        "it divides the cache by all 16 ranks, though each holds at least one whole head",
+        "it is the figure of tp = 8; pp = 2",
+    )
     assert "64,512 B/tok" in told.diagnostic.headline
     assert "32,256 B/tok" in told.diagnostic.headline
 
