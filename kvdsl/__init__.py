@@ -43,7 +43,8 @@ def bulk(text: str) -> tuple[Bulk, ...]:
 
     `bulk(text)[0].serve(prompt=[1024, 8192], output=[512, 512], concurrency=[16, 64])` gives arrays
     of `decode.tpot` and `prefill.ttft` in seconds and `decode.throughput` in tokens a second, equal
-    to those of plans that are compiled one by one.
+    to those of plans that are compiled one by one, but for two pools: what is sent between them and
+    prompts that hold a decode pool back are not in.
     """
     from kvdsl.pipeline import bulk_text
 
