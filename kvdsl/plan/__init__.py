@@ -366,6 +366,8 @@ class Plan:
     facts: tuple[Fact, ...] = ()
     flow: Flow | None = None
     answers: tuple[Answer, ...] = ()
+    engine: str = ""
+    """What serves it, by its makers' name and version; empty where nothing is named."""
 
     @property
     def times(self) -> str:

@@ -73,6 +73,7 @@ def plan_form(plan: Plan) -> Json:
         "hardware": plan.hardware,
         "workload": plan.workload,
         "formats": plan.formats,
+        "engine": plan.engine or None,
         "verdict": {"mood": plan.verdict.mood, "sentence": plan.verdict.sentence},
         "answers": [
             {"question": a.question, "lines": list(a.lines), "mood": a.mood or None}
