@@ -227,9 +227,18 @@ def comparison_form(comparison: Comparison) -> Json:
             }
             for column in comparison.columns
         ],
+        **({"unlike": _unlike(comparison)} if comparison.unlike else {}),
         "rows": _rows(comparison),
         "flips": comparison.flips or None,
     }
+
+
+def _unlike(comparison: Comparison) -> list[Json]:
+    """What columns are asked and served by, in their order, where it is not one for all."""
+    return [
+        {"name": name, "label": label, "of": [text or None for text in texts]}
+        for name, label, texts in comparison.unlike
+    ]
 
 
 def fleets_form(comparison: Comparison) -> Json:
