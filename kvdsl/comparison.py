@@ -6,8 +6,9 @@ honest: all that reach the best value are marked.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 from types import MappingProxyType
 
 from kvdsl.formulas import Term
@@ -41,6 +42,17 @@ FLEET_ROWS: tuple[tuple[str, str, bool], ...] = (
 )
 """The same of fleets: their sums."""
 
+LENGTHS = ("workload.prompt", "workload.output", "workload.context")
+LOADS: Mapping[str, str] = MappingProxyType(
+    {"workload.concurrency": "in flight", "workload.rate": "arriving"}
+)
+"""How much is asked of a deployment at once, whatever its requests are, with its label."""
+
+ENGINE = "engine"
+
+MOST_LOADS = 4
+"""So many are told with whose they are; the rest stands in the rows."""
+
 LABELS: Mapping[str, str] = MappingProxyType({name: label for name, label, _ in ROWS})
 
 
@@ -56,6 +68,11 @@ class Candidate:
     main: bool
     note: str = ""
     times: str = ""
+    asked: Mapping[str, str] = field(default_factory=dict)
+    """Its workload by the names of its attributes, and its engine."""
+
+
+Texts = tuple[str, ...]
 
 
 def compare(candidates: Sequence[Candidate]) -> Comparison | None:
@@ -85,10 +102,42 @@ def _compared(
         )
         for c in candidates
     )
-    apart = mixed(columns)
-    ranked = [row for row in rows if not (apart and _of_time(row[0]))]
-    best = {name: _best(columns, name, more=more) for name, _, more in ranked}
-    return Comparison(columns, rows, best, _unranked(columns) if apart else _flips(columns))
+    unlike = tuple(_unlike(candidates))
+    loads = [row for row in unlike if row[0] != ENGINE]
+    others = any(name not in LOADS for name, _, _ in loads)
+    said = [_unranked(columns)] if mixed(columns) else []
+    said += [_loads_differ(columns, loads)] if loads else []
+    free = [
+        (name, more)
+        for name, _, more in rows
+        if not (said and _of_time(name)) and not (others and name == "kv.sequences")
+    ]
+    best = {name: _best(columns, name, more=more) for name, more in free}
+    return Comparison(columns, rows, best, " ".join(said) or _flips(columns), unlike)
+
+
+def _unlike(candidates: Sequence[Candidate]) -> Iterator[tuple[str, str, Texts]]:
+    """What planned deployments are not all asked or served by; those without a plan say nothing."""
+    planned = [c for c in candidates if c.values]
+    first = (*LENGTHS, *LOADS)
+    met = sorted({name for c in planned for name in c.asked} - {*first, ENGINE})
+    for name in (*first, *met, ENGINE):
+        if len({c.asked.get(name) for c in planned}) > 1:
+            label = LOADS.get(name, name.removeprefix("workload.").replace("_", " "))
+            yield name, label, tuple(c.asked.get(name, "") for c in candidates)
+
+
+def _loads_differ(columns: Sequence[Column], loads: Sequence[tuple[str, str, Texts]]) -> str:
+    """`Loads differ (in flight: 16 req of low, 512 req of high)`, and what is not ranked so."""
+    _, label, texts = loads[0]
+    told: dict[str, list[str]] = {}
+    for column, text in zip(columns, texts, strict=True):
+        if column.values:
+            told.setdefault(text or "none", []).append(column.name)
+    said = ", ".join(f"{text} of {' and '.join(names)}" for text, names in told.items())
+    if len(told) > MOST_LOADS:
+        said = f"{', '.join(islice(told, MOST_LOADS))} and {len(told) - MOST_LOADS} more"
+    return f"Loads differ ({label}: {said}): times, throughput and their cost are not ranked."
 
 
 def mixed(columns: Sequence[Column]) -> bool:

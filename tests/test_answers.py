@@ -38,6 +38,27 @@ def plan(
     return made
 
 
+def test_a_plan_names_its_engine_by_maker_and_version() -> None:
+    assert plan().engine == ""
+    assert plan(more="engine = engines.vllm_0_33").engine == "vLLM 0.33.0"
+    own = SPEC.format(layout="tp = 8; pp = 2", weights="fp8", requests=128, more="engine = house")
+    for house, said in (
+        ('engines.sglang_0_5_23 { version = "0.5.24" }', "house (SGLang 0.5.24)"),
+        ("engines.vllm {}", "house (vLLM, any version)"),
+    ):
+        (made,) = compile_text(f"{own}engine house extends {house}\n", "served.kvspec").plans
+        assert made.engine == said
+
+
+def test_pools_of_unlike_engines_say_whose_each_is() -> None:
+    pools = """pool prefill { on = two.nodes[0]; layout { tp = 8 }; engine = engines.sglang_0_5_23 }
+  pool decode { on = two.nodes[1]; layout { tp = 8 }; engine = engines.vllm_0_33 }"""
+    text = SPEC.format(layout="", weights="fp8", requests=128, more=pools)
+    text = text.replace("  on      = two\n", "").replace("  layout  {  }\n", "")
+    (made,) = compile_text(text, "served.kvspec").plans
+    assert made.engine == "prefill: SGLang 0.5.23 | decode: vLLM 0.33.0"
+
+
 def answer(question: str, found: Plan) -> Answer:
     return next(a for a in found.answers if a.question.endswith(f"{question}?"))
 

@@ -91,6 +91,7 @@ def hostile() -> Plan:
     return replace(
         PLAN,
         name=HOSTILE, doc=HOSTILE, file=HOSTILE, model=HOSTILE, layout=HOSTILE,
+        engine=HOSTILE,
         verdict=Verdict("bad", HOSTILE),
         tiles=(Tile(HOSTILE, HOSTILE, HOSTILE, HOSTILE, HOSTILE),),
         values={HOSTILE: PLAN.values["kv.tokens"].named(HOSTILE), **PLAN.values},
@@ -172,6 +173,12 @@ def test_a_section_without_content_is_left_out() -> None:
     page = Page(report("bare"))
     assert set(page.values("id")) & {key for key, *_ in SECTIONS} == {"verdict"}
     assert "tp must divide the KV heads" in page.text
+
+
+def test_the_head_of_a_report_names_the_engine_where_there_is_one() -> None:
+    engine = "<div><dt>Engine</dt><dd>vLLM 0.33.0</dd></div>"
+    assert engine in report_html([replace(PLAN, engine="vLLM 0.33.0")], "prod.kvspec")
+    assert "<dt>Engine</dt>" not in report()
 
 
 def test_figures_are_rounded_for_people_and_exact_on_hover() -> None:

@@ -215,6 +215,15 @@ def test_a_plan_fits_its_columns() -> None:
         assert words in text
 
 
+def test_the_engine_stands_in_the_line_below_the_name() -> None:
+    lines = plan_text(replace(PLAN, engine="vLLM 0.33.0"), 200).splitlines()
+    assert lines[1] == (
+        "  tp8_pp2: tp = 8; pp = 2; vLLM 0.33.0; weights fp8, cache bf16; "
+        "context 8,000 tok, 128 requests in flight"
+    )
+    assert "; ;" not in plan_text(PLAN, 200)
+
+
 def test_a_plan_without_values_says_why() -> None:
     text = plan_text(replace(PLAN, unplanned="attention does not divide", values={}))
     assert text.endswith("\nattention does not divide\n")
@@ -314,6 +323,7 @@ def test_the_json_of_a_plan_is_whole_and_keeps_whole_numbers() -> None:
     (plan,) = form["plans"]
     assert plan["values"]["kv.tokens"] == {"value": 1402348, "unit": "tok"}
     assert plan["values"]["cost.per_hour"] == {"value": 48, "unit": "USD/h"}
+    assert plan["engine"] is None
     assert plan["comparison"]["rows"][1]["best"] == ["tp8_pp2", "two_tp8"]
     assert len(plan["findings"]) == len(PLAN.findings)
     assert machine.text(plans_form([PLAN])) == text

@@ -10,7 +10,7 @@ import pytest
 from kvdsl.comparison import Candidate, compare
 from kvdsl.diagnostics import Diagnostic
 from kvdsl.pipeline import compile_text
-from kvdsl.plan import Plan
+from kvdsl.plan import Comparison, Plan
 from kvdsl.units import BYTES, Quantity
 
 SPEC = """\
@@ -136,6 +136,33 @@ def test_times_of_two_kinds_are_not_ranked() -> None:
         "Times of several kinds are not ranked: those of small ideal and those of small_fitted "
         "fitted."
     )
+
+
+def test_times_of_unlike_loads_are_not_ranked() -> None:
+    def beside(*loads: dict[str, str]) -> Comparison:
+        values = dict(plan("small").values)
+        made = compare(
+            [Candidate(f"c{n}", "", values, (), fits=True, main=False, asked=asked)
+             for n, asked in enumerate(loads)]
+        )  # fmt: skip
+        assert made is not None
+        return made
+
+    flight, engine = "workload.concurrency", "engine"
+    assert beside({flight: "8 req"}, {flight: "8 req"}).unlike == ()
+    served = beside({engine: ""}, {engine: "vLLM 0.33.0"})
+    assert served.unlike == ((engine, engine, ("", "vLLM 0.33.0")),)
+    assert "Loads differ" not in served.flips
+    many = beside(*({flight: f"{n} req"} for n in range(1, 7)))
+    assert many.flips == (
+        "Loads differ (in flight: 1 req, 2 req, 3 req, 4 req and 2 more): times, throughput and "
+        "their cost are not ranked."
+    )
+    assert "decode.tpot" not in many.best
+    assert "kv.sequences" in many.best
+    long = beside({"workload.prompt": "1 tok", engine: "a"}, {"workload.prompt": "2 tok"})
+    assert [name for name, _, _ in long.unlike] == ["workload.prompt", engine]
+    assert "kv.sequences" not in long.best
 
 
 # --- rows and totals -----------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kvdsl import units
 from kvdsl.cli.console import Console
 from kvdsl.cli.exits import CommandError, exit_of
 from kvdsl.cli.files import deliver, shown_file, spare, spec_paths
@@ -16,7 +17,7 @@ from kvdsl.cli.progress import shown
 from kvdsl.render import machine
 from kvdsl.render.characters import wrapped
 from kvdsl.render.machine_plan import comparison_form, fleets_form
-from kvdsl.render.plan_tables import comparison_table, fleets_table
+from kvdsl.render.plan_tables import deployments_table, fleets_table
 from kvdsl.render.tables import as_markdown, as_text
 
 if TYPE_CHECKING:
@@ -78,7 +79,11 @@ def _alone(
     plans: Sequence[tuple[str, Plan]], fleets: Sequence[tuple[str, FleetPlan]], paths: Sequence[str]
 ) -> str:
     there = "is one deployment" if plans else "is one fleet" if fleets else "is no deployment"
-    return f"there {there} in {', '.join(map(shown_file, paths[:3]))}; a comparison wants two"
+    said = f"there {there} in {', '.join(map(shown_file, paths[:3]))}; a comparison wants two"
+    for path, plan in plans:
+        if any(fact.path.partition(".")[0] == "compare" for fact in plan.facts):
+            said += f"; `kvdsl plan {shown_file(path)}` shows the layouts of its `compare` lines"
+    return said
 
 
 def _title(path: str, plan: Plan | FleetPlan, every: Sequence[tuple[str, Plan | FleetPlan]]) -> str:
@@ -93,7 +98,15 @@ def _candidate(plan: Plan, title: str) -> Candidate:
 
     fits = bool(plan.values) and plan.values["memory.kv"].value > 0
     return Candidate(title, plan.layout, dict(plan.values), _codes(plan), fits, main=False,
-                     times=plan.times)  # fmt: skip
+                     times=plan.times, asked=_asked(plan))  # fmt: skip
+
+
+def _asked(plan: Plan) -> dict[str, str]:
+    """The workload as its values have it, defaults too; of classes what is written of each."""
+    names = (name for name in plan.values if name.startswith("workload."))
+    found = {name: units.shown(plan.value(name)) for name in names}
+    found |= {f.path: f.written for f in plan.facts if f.path.startswith("workload.classes.")}
+    return found | {"engine": plan.engine}
 
 
 def _fleet(fleet: FleetPlan, title: str) -> Candidate:
@@ -116,7 +129,7 @@ def _text(made: Comparison | None, fleets: Comparison | None, form: str, columns
                 "fleets": fleets and fleets_form(fleets),
             }
         )
-    found = [(made, comparison_table(made))] if made is not None else []
+    found = [(made, deployments_table(made))] if made is not None else []
     found += [(fleets, fleets_table(fleets))] if fleets is not None else []
     if form == "markdown":
         pieces = (f"{as_markdown(t)}{f'{chr(10)}{c.flips}{chr(10)}' if c.flips else ''}"
@@ -125,6 +138,6 @@ def _text(made: Comparison | None, fleets: Comparison | None, form: str, columns
     lines: list[str] = []
     for compared, table in found:
         lines += ["", *as_text(table, columns)] if lines else as_text(table, columns)
-        lines += ["  * best of its row"] if table.best or compared is made else []
+        lines += ["  * best of its row"] if table.best else []
         lines += wrapped(compared.flips, columns, "  ", "  ") if compared.flips else []
     return "\n".join(lines) + "\n"

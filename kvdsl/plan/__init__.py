@@ -257,13 +257,16 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Layouts side by side. `rows` are value names with labels and whether more is better; `best`
-    the columns that win each row (ties all win); `flips` what would turn the order."""
+    """Layouts or deployments side by side. `rows` are value names with labels and whether more is
+    better; `best` the columns that win each row (ties all win); `flips` what would turn the
+    order. `unlike` is what deployments are asked and served by where it is not one for all: its
+    name, a label, and a text a column."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, str, bool], ...]
     best: Mapping[str, tuple[int, ...]]
     flips: str
+    unlike: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,6 +369,8 @@ class Plan:
     facts: tuple[Fact, ...] = ()
     flow: Flow | None = None
     answers: tuple[Answer, ...] = ()
+    engine: str = ""
+    """What serves it, by its makers' name and version; empty where nothing is named."""
 
     @property
     def times(self) -> str:

@@ -28,6 +28,7 @@ from kvdsl.planning.sweep_charts import sweep_charts
 from kvdsl.planning.told import Told
 from kvdsl.source import SourceFile, Span
 from kvdsl.spec.deployment import Deployment, Pool
+from kvdsl.spec.engine import Engine
 from kvdsl.spec.hardware import Device, Node, Selection
 from kvdsl.spec.layout import Layout
 from kvdsl.spec.vocabulary import VOCABULARY
@@ -63,6 +64,7 @@ def build(
         hardware=hardware(deployment),
         workload=_workload(pool),
         formats=_formats(pool),
+        engine=_engines(deployment),
         verdict=headlines.verdict(found.values, judged, findings, comparison, _decoding(found)),
         tiles=headlines.tiles(found.values),
         values=found.values,
@@ -108,6 +110,7 @@ def sketch(found: Outcome, sources: Sequence[SourceFile]) -> Plan:
         hardware=hardware(deployment),
         workload=_workload(pool),
         formats=_formats(pool),
+        engine=_engines(deployment),
         verdict=headlines.verdict(found.values, judged, findings, None, _decoding(found)),
         tiles=(),
         values=found.values,
@@ -200,6 +203,27 @@ def _layout_name(deployment: Deployment) -> str:
 def hardware(deployment: Deployment) -> str:
     said = [_selection(pool.on) for pool in deployment.pools.values() if pool.on is not None]
     return ", ".join(dict.fromkeys(said))
+
+
+_MAKERS = {"vllm": "vLLM", "sglang": "SGLang", "tensorrt_llm": "TensorRT-LLM"}
+"""Families of engines as their makers write them."""
+
+
+def _engines(deployment: Deployment) -> str:
+    """The engine of all pools, or that of each."""
+    named = {n: _engine(p.engine) for n, p in deployment.pools.items() if p.engine is not None}
+    if len(named) == len(deployment.pools) and len(set(named.values())) == 1:
+        return next(iter(named.values()))
+    return " | ".join(f"{name}: {title}" for name, title in named.items())
+
+
+def _engine(engine: Engine) -> str:
+    """`vLLM 0.33.0`; of one that a spec declares `house (vLLM 0.33.0)`."""
+    maker = _MAKERS.get(engine.family, engine.family)
+    # That of an engine which extends its maker's entry and none of a version.
+    text = f"{maker}, any version" if engine.version == "any" else f"{maker} {engine.version}"
+    own = not engine.catalog and engine.name
+    return f"{engine.name} ({text})" if own else text
 
 
 def _selections(deployment: Deployment) -> dict[str, str]:

@@ -22,7 +22,7 @@ from kvdsl.placement.placement import Placement
 from kvdsl.placement.sites import level_of, one_piece
 from kvdsl.planning.absences import paid_absences
 from kvdsl.planning.deploy import Outcome, outcome
-from kvdsl.planning.told import Told
+from kvdsl.planning.told import Told, whose
 from kvdsl.requirements import Judged, judge
 from kvdsl.resolve.changes import Change
 from kvdsl.resolve.resolver import Resolver
@@ -69,7 +69,7 @@ def fleet_outcome(fleet: Fleet, outcomes: Sequence[Outcome]) -> FleetOutcome:
     absent = dict(_absent(fleet, outcomes, members, values))
     whole = all(found.values for found in outcomes)
     judged = tuple(judge(r, values) for r in fleet.requirements) if whole else ()
-    told = (*_failed(judged, absent), *_shared(outcomes))
+    told = (*_failed(fleet, judged, absent), *_shared(outcomes))
     return FleetOutcome(fleet, values, judged, told, members, absent)
 
 
@@ -197,7 +197,7 @@ def _lacks(fleet: Fleet, found: Outcome, name: str) -> str:
     return reasons.get(name, "no output is planned" if name.startswith("decode.") else "")
 
 
-def _failed(judged: Sequence[Judged], absent: Mapping[str, str]) -> Iterator[Told]:
+def _failed(fleet: Fleet, judged: Sequence[Judged], absent: Mapping[str, str]) -> Iterator[Told]:
     for one in judged:
         result = one.result
         if result.status not in ("fails", "unanswered"):
@@ -221,7 +221,8 @@ def _failed(judged: Sequence[Judged], absent: Mapping[str, str]) -> Iterator[Tol
         }
         fact = Fact(one.requirement.condition.span, fills)
         severity = rule.severity if result.keyword == "require" else Severity.WARNING
-        yield Told(rule, worded(rule, fact, severity), fact, severity, None)
+        told = Told(rule, worded(rule, fact, severity), fact, severity, None)
+        yield whose(told, one.requirement, "fleet", fleet.name)
 
 
 def _shared(outcomes: Sequence[Outcome]) -> Iterator[Told]:

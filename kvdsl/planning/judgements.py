@@ -19,7 +19,7 @@ from kvdsl.diagnostics import Label, Severity
 from kvdsl.formulas import Term
 from kvdsl.planning.claims import explanation
 from kvdsl.planning.subjects import subject
-from kvdsl.planning.told import Told
+from kvdsl.planning.told import Told, whose
 from kvdsl.requirements import CLAIMS, Judged, judge
 from kvdsl.spec.deployment import Deployment, Policy
 from kvdsl.spec.layout import Layout
@@ -36,9 +36,12 @@ def requirement_findings(
 ) -> Iterator[Told]:
     for one in judged:
         if one.result.status == "unanswered":
-            yield _unanswered(one, absent)
+            told = _unanswered(one, absent)
         elif one.result.status == "fails":
-            yield _failed(deployment, one, estimates, layout)
+            told = _failed(deployment, one, estimates, layout)
+        else:
+            continue
+        yield whose(told, one.requirement, "deployment", deployment.name)
 
 
 def _unanswered(one: Judged, absent: Mapping[str, str]) -> Told:

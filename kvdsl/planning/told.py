@@ -15,6 +15,7 @@ from kvdsl.checks.study import Fact
 from kvdsl.costs.estimate import Estimate
 from kvdsl.diagnostics import Diagnostic, Severity
 from kvdsl.rules import Rule
+from kvdsl.spec.deployment import Requirement
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +41,19 @@ def by_cause(found: Sequence[tuple[str, Told]]) -> Iterator[Told]:
         if len(every) > 1:
             yield _joined(every)
         elif pool:
-            headline = f"{_pools([pool])}: {first.diagnostic.headline}"
-            yield replace(first, diagnostic=replace(first.diagnostic, headline=headline))
+            yield _headed(first, _pools([pool]))
         else:
             yield first
+
+
+def whose(told: Told, requirement: Requirement, kind: str, name: str) -> Told:
+    """What an inherited requirement is told of says whose figure it is: its place does not."""
+    return _headed(told, f"{kind} {name}") if requirement.inherited else told
+
+
+def _headed(told: Told, of: str) -> Told:
+    headline = f"{of}: {told.diagnostic.headline}"
+    return replace(told, diagnostic=replace(told.diagnostic, headline=headline))
 
 
 def _pools(names: Sequence[str]) -> str:

@@ -73,6 +73,7 @@ def plan_form(plan: Plan) -> Json:
         "hardware": plan.hardware,
         "workload": plan.workload,
         "formats": plan.formats,
+        "engine": plan.engine or None,
         "verdict": {"mood": plan.verdict.mood, "sentence": plan.verdict.sentence},
         "answers": [
             {"question": a.question, "lines": list(a.lines), "mood": a.mood or None}
@@ -226,9 +227,18 @@ def comparison_form(comparison: Comparison) -> Json:
             }
             for column in comparison.columns
         ],
+        **({"unlike": _unlike(comparison)} if comparison.unlike else {}),
         "rows": _rows(comparison),
         "flips": comparison.flips or None,
     }
+
+
+def _unlike(comparison: Comparison) -> list[Json]:
+    """What columns are asked and served by, in their order, where it is not one for all."""
+    return [
+        {"name": name, "label": label, "of": [text or None for text in texts]}
+        for name, label, texts in comparison.unlike
+    ]
 
 
 def fleets_form(comparison: Comparison) -> Json:

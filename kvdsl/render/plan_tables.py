@@ -152,6 +152,11 @@ def comparison_table(comparison: Comparison) -> Table:
     return _compared(comparison, ("comparison", "Layouts compared", "layout"))
 
 
+def deployments_table(comparison: Comparison) -> Table:
+    """Deployments side by side."""
+    return _compared(comparison, ("comparison", "Deployments compared", "deployment"))
+
+
 def fleets_table(comparison: Comparison) -> Table:
     """Fleets side by side."""
     names = ("fleets", "Fleets compared", "fleet")
@@ -160,6 +165,10 @@ def fleets_table(comparison: Comparison) -> Table:
 
 def _compared(comparison: Comparison, names: tuple[str, str, str]) -> Table:
     rows: list[tuple[Cell, ...]] = [
+        (label, *(text or NOTHING for text in texts)) for _, label, texts in comparison.unlike
+    ]
+    above = len(rows)
+    rows += [
         (label, *(column.values.get(name) for column in comparison.columns))
         for name, label, _ in comparison.rows
     ]
@@ -169,7 +178,7 @@ def _compared(comparison: Comparison, names: tuple[str, str, str]) -> Table:
     rows.append(("findings", *(" ".join(c.findings) or NOTHING for c in comparison.columns)))
     best = frozenset(
         (row, column + 1)
-        for row, (name, _, _) in enumerate(comparison.rows)
+        for row, (name, _, _) in enumerate(comparison.rows, above)
         for column in comparison.best.get(name, ())
     )
     name, title, first = names

@@ -83,7 +83,8 @@ def _head(plan: Plan, columns: int, paint: Paint) -> Iterator[str]:
     yield paint(Style.STRONG, name) + rest[0][len(name) :]
     yield from rest[1:]
     layout = ": ".join(part for part in (plan.layout_name, plan.layout) if part)
-    yield from wrapped("; ".join((layout, plan.formats, plan.workload)), columns, "  ", "  ")
+    made = (part for part in (layout, plan.engine, plan.formats, plan.workload) if part)
+    yield from wrapped("; ".join(made), columns, "  ", "  ")
     yield ""
     mood = MOODS[plan.verdict.mood]
     yield from (paint(mood, line) for line in wrapped(plan.verdict.sentence, columns))

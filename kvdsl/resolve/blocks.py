@@ -97,10 +97,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kept(Generic[Node]):
-    """A statement that stands for itself, with the scope of its names."""
+    """A statement that stands for itself, with the scope of its names. `at` is the heading of the
+    block that it stands in, where somebody asks."""
 
     node: Node
     scope: Scope
+    at: Span | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,6 +134,7 @@ class Raw:
 class _Reading:
     """One block while its statements are read."""
 
+    at: Span
     scope: Scope
     source: str | None
     found: list[Diagnostic]
@@ -159,7 +162,7 @@ class _Reading:
                     WrittenTwice(node.label.span, node.label.text).diagnostic(place)  # type: ignore[union-attr]
                 )
                 return
-        self.requirements.append(Kept(node, self.scope))
+        self.requirements.append(Kept(node, self.scope, self.at))
 
 
 def shown_key(key: str) -> str:
@@ -171,7 +174,7 @@ def read_block(
 ) -> Raw:
     """The statements of one block, without what it inherits. Faults go to `found`."""
     inner = scope_of(block, scope, found)
-    reading = _Reading(inner, _source_of(block) or source, found, {}, [], [], [])
+    reading = _Reading(at, inner, _source_of(block) or source, found, {}, [], [], [])
     for statement in block.statements:
         match statement:
             case Assign():

@@ -26,6 +26,7 @@ from kvdsl.resolve.value_messages import (
     WrongType,
 )
 from kvdsl.resolve.values import described
+from kvdsl.source import Span
 from kvdsl.spec.deployment import Requirement
 from kvdsl.syntax import nodes
 from kvdsl.syntax.nodes import Binary, Call, Expr, Items, Path, Require, Unary, Within
@@ -49,7 +50,10 @@ Known = Quantity | Dimension
 """A constant, or the dimension of what only a plan knows."""
 
 
-def read_requirement(context: Context, kept: Kept[Require], subject: Subject) -> Requirement | None:
+def read_requirement(
+    context: Context, kept: Kept[Require], subject: Subject, at: Span
+) -> Requirement | None:
+    """`at` is the heading of the declaration that it is judged for."""
     node = kept.node
     reading = _Reading(context, kept.scope, subject)
     sound = _condition(reading, node.condition)
@@ -66,6 +70,7 @@ def read_requirement(context: Context, kept: Kept[Require], subject: Subject) ->
         label=node.label.text if node.label else None,
         because=node.because.value if node.because else None,
         constants=reading.constants,
+        inherited=kept.at != at,
         span=node.span,
     )
 

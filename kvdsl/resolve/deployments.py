@@ -183,7 +183,7 @@ def _clauses(context: Context, raw: Raw, parts: Gathered, subject: Subject) -> N
 
 
 def _requirements(context: Context, raw: Raw, subject: Subject) -> tuple[Requirement, ...]:
-    read = (read_requirement(context, kept, subject) for kept in raw.requirements)
+    read = (read_requirement(context, kept, subject, raw.at) for kept in raw.requirements)
     return tuple(requirement for requirement in read if requirement is not None)
 
 

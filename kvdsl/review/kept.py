@@ -56,6 +56,7 @@ def _plan(data: Mapping[str, Any]) -> Plan:
         hardware=str(data["hardware"]),
         workload=str(data["workload"]),
         formats=str(data["formats"]),
+        engine=str(data.get("engine") or ""),  # an older kvdsl kept none
         values={name: _term(name, value) for name, value in data["values"].items()},
         requirements=tuple(_requirement(each) for each in data["requirements"]),
         findings=tuple(_finding(each) for each in data["findings"]),

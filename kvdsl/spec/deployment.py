@@ -151,7 +151,8 @@ class TierUse(Block):
 
 class Requirement(Block):
     """`require` or `expect`. Names of the vocabulary stay in the expressions; every other name has
-    its value in `constants`, by its dotted path."""
+    its value in `constants`, by its dotted path. `inherited`: it stands in a declaration that the
+    one it is judged for extends."""
 
     keyword: Literal["require", "expect"]
     condition: Expr
@@ -159,6 +160,7 @@ class Requirement(Block):
     label: str | None = None
     because: str | None = None
     constants: Mapping[str, Quantity] = Field(default_factory=dict)
+    inherited: bool = False
     span: Span
 
 

@@ -96,6 +96,12 @@ def test_every_page_bears_its_number_and_all_but_the_first_a_head(name: str) -> 
         assert all("llama_405b" in text and "Capacityreport" in text for text in pages)
 
 
+def test_paper_promises_no_hover() -> None:
+    told = "".join(texts(EXAMPLE))
+    assert _plain("All are rounded here; the HTML report has them exact.") in told
+    assert "hover" not in told
+
+
 def test_a_long_table_repeats_its_head_on_every_page() -> None:
     import pypdf
 
