@@ -452,3 +452,13 @@ def test_a_long_line_of_children_or_values_is_refused_and_no_crash() -> None:
     assert "KV037" in told(chain + "\nlet a400 = 1")
     nest = "\n".join(f"cluster c{i} {{ clusters = 2 x c{i + 1} }}" for i in range(100))
     assert "KV037" in told(nest + "\ncluster c100 { nodes = 1 x nodes.hgx_h100 }")
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["draft {}", "pool prefill { draft {} }", "draft { method = eagle }", "weights {}",
+     "transfer {}", "limits {}; budget {}", "engine {}; layout {}", "workload {}", "measured {}"],
+)  # fmt: skip
+def test_what_is_abstract_may_leave_anything_out(body: str) -> None:
+    """Also what a block needs to be one: it is told where something extends it."""
+    assert told(f"deployment half {{ abstract = true; {body} }}") == ""
