@@ -106,7 +106,6 @@ def _place_said(wait: Quantity | None) -> str:
         "grows without bound",
     ),
     helps=("a lower rate, more replicas, or more prefix hits",),
-    silences=("KV202",),
 )
 def prefill_overrun(study: Study) -> Iterator[Fact]:
     """A rate above the prefill's throughput cannot be served.
