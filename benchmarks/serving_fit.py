@@ -22,11 +22,12 @@ from benchmarks.serving_rows import Row
 from kvdsl import units
 from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.experts import Routed
+from kvdsl.costs.first_token import Own, first, prefilled
 from kvdsl.costs.fitted import Serving
 from kvdsl.costs.inventory import CacheRead, Inventory, Product, Weights
 from kvdsl.costs.load import Load
 from kvdsl.costs.pace import Constants
-from kvdsl.costs.steady import Lengths, Own, Steady, first, prefilled
+from kvdsl.costs.steady import Lengths, Steady
 from kvdsl.costs.step import Passed, Sent, Setting
 from kvdsl.formulas import Term
 from kvdsl.planning.bulk import Loads, Prepared, pool_lengths, pool_load

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kvdsl.checks.study import Fact, Study
 from kvdsl.costs.cache import held_tokens
-from kvdsl.costs.fitted import place
+from kvdsl.costs.closed_loops import place
 from kvdsl.costs.load import output_of
 from kvdsl.costs.pace import constants
 from kvdsl.costs.sustained import sustained

@@ -7,7 +7,7 @@ requests in flight by Little's law.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -28,26 +28,15 @@ from kvdsl.arithmetic import (
 )
 from kvdsl.costs.decode import Decode, kinds_read, over_stages
 from kvdsl.costs.draft import Drafting, drafting
-from kvdsl.costs.load import Load, arrivals_at, asked_requests, load, output_of, place_wait
+from kvdsl.costs.first_token import Arrival, First, client_throughput, first, prefilled
+from kvdsl.costs.load import Load, arrivals_at, load, output_of
+from kvdsl.costs.load import carried as of_workload
 from kvdsl.costs.memory import Ledger
 from kvdsl.costs.origins import fixed
-from kvdsl.costs.pace import Constants, constants
+from kvdsl.costs.pace import Constants
 from kvdsl.costs.passes import RankTime
 from kvdsl.costs.prefill import Prefill, prompt_terms
-from kvdsl.costs.steady import (
-    Arrival,
-    First,
-    Lengths,
-    Steady,
-    client_throughput,
-    crowded,
-    first,
-    high_end,
-    low_end,
-    positive,
-    prefilled,
-    steady,
-)
+from kvdsl.costs.steady import Lengths, Steady, high_end, low_end, positive, steady
 from kvdsl.costs.step import RankPace, Setting, StagePace, setting
 from kvdsl.costs.times import Times, decode_group
 from kvdsl.costs.values import Group
@@ -57,6 +46,9 @@ from kvdsl.placement.subject import Subject
 from kvdsl.recall import Once
 from kvdsl.spec.engine_pace import Band
 from kvdsl.units import REQUEST_RATE, TIME, TOKEN_RATE
+
+VECTORS = "hidden_vectors"
+"""What a rank reads and writes between its modules, among the times of a pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +120,8 @@ def fitted(
     if role == "prefill":
         only = Once(lambda: _prefill(made(), lengths, alone(made(), lengths, rate)))
         return Times(prefill=only, groups=(prefills(only),))
-    carried = Once(lambda: _carried(subject, made, lengths, capacity(), rate))
+    asked = Once(lambda: _asked(subject, made(), lengths, capacity(), rate))
+    carried = Once(lambda: of_workload(subject, capacity(), asked))
     found = Once(lambda: made().at(carried(), lengths, closed=rate is None))
     step = Once(lambda: _decode(placement, made(), found(), carried()))
     decodes = decode_group(subject, step)
@@ -138,6 +131,7 @@ def fitted(
     first = Once(lambda: made().first(found(), carried(), lengths, rate))
     prefill = Once(lambda: _prefill(made(), lengths, first(), found().tokens))
     groups = (decodes, prefills(prefill))
+    # Clients' output waits for first tokens too; a step alone does not know of these.
     if rate is not None or not positive(lengths.output):
         return Times(carried, step, prefill, groups)
 
@@ -146,20 +140,6 @@ def fitted(
         return {"decode.throughput": made}
 
     return Times(carried, step, prefill, (*groups, (("decode.throughput",), flow)))
-
-
-def _carried(
-    subject: Subject,
-    made: Callable[[], Serving],
-    lengths: Lengths,
-    capacity: Term,
-    rate: Term | None,
-) -> Load:
-    if subject.workload.concurrency is not None:
-        asked = asked_requests(subject)
-    else:
-        asked = _asked(subject, made(), lengths, capacity, rate)
-    return load(subject, asked, capacity)
 
 
 def lengths_of(subject: Subject) -> Lengths:
@@ -180,74 +160,6 @@ def alone(made: Serving, lengths: Lengths, rate: Term | None = None) -> First:
     met = Arrival(nothing, nothing, one, one, one, _arrivals(rate, made.setting.replicas))
     own = prefilled(made.setting, made.constants, lengths)
     return first(made.constants, lengths, own, met)
-
-
-@formula(
-    "clients x time of a prompt / replicas - output x time of a token - time to the first token",
-    TIME,
-    "a closed loop cannot turn faster than its slowest part: Denning and Buzen, 1978",
-)
-def loop_wait(
-    clients: float, one: float, replicas: int, output: float, tpot: float, ttft: float
-) -> float:
-    turn = real(output) * real(tpot) + real(ttft)
-    return greater(real(clients) * real(one) / real(replicas) - turn, 0.0)
-
-
-def place(
-    carried: Load, output: Term, tpot: Term, pace: Constants | None, *, always: bool = True
-) -> Term | None:
-    """What clients wait for a place in a cache that they overfill; `pace` None: in full, as closed
-    loops that never end do. Without `always` None where all fit."""
-    if not always and not (carried.overfull and positive(output)):
-        return None
-    full = pace.full if pace else fixed("share waited for", 1, "closed loops of clients: all of it")
-    return place_wait.derive(
-        "wait for a place", full=full, asked=carried.asked, served=carried.served, output=output,
-        tpot=tpot,
-    )  # fmt: skip
-
-
-def beside(
-    made: Serving, lengths: Lengths, clients: Term, tpot: Term, places: Sequence[Term]
-) -> Term:
-    """The time to the first token of a pool that prefills for others: clients in closed loops,
-    each with one request in either pool; `places` are the waits for a place there."""
-    each = share_of.derive("requests in flight in a replica", whole=clients,
-                           parts=made.setting.replicas)  # fmt: skip
-    own = prefilled(made.setting, made.constants, lengths)
-    met = Arrival(tpot, tpot, each, clients, clients)
-    token = first(made.constants, lengths, own, met).ttft
-    if places:
-        place = greatest("wait for a place in the decode pool", places)
-        token = total("time to the first token", [token, place])
-    wait = loop_wait.derive(
-        "wait for the prefill pool",
-        clients=clients,
-        one=crowded(made.setting, made.constants, lengths),
-        replicas=made.setting.replicas,
-        output=lengths.output,
-        tpot=tpot,
-        ttft=token,
-    )
-    return total("time to the first token", [token, wait])
-
-
-def handed_on(
-    placement: Placement,
-    books: tuple[Ledger, ...],
-    clients: Term,
-    tpot: Term,
-    places: Sequence[Term],
-) -> dict[str, Term]:
-    """The same for a pool of a plan, with its band; nothing where its times are ideal or requests
-    have no output."""
-    pace = constants(placement.subject)
-    lengths = lengths_of(placement.subject)
-    if pace is None or not positive(lengths.output):
-        return {}
-    ttft = beside(serving(placement, books, pace), lengths, clients, tpot, places)
-    return {"prefill.ttft": ttft, **_banded("prefill.ttft", ttft, pace.ttft)}
 
 
 # --- a rate as requests in flight ----------------------------------------------------------------
@@ -290,9 +202,6 @@ def fewest(limit: Any, needed: Callable[[Any], Any]) -> Any:
     return where(high == limit, greater(high, needed(high)), high)
 
 
-VECTORS = "hidden_vectors"
-"""What a rank reads and writes between its modules, among the times of a pass."""
-
 # --- as a plan shows it --------------------------------------------------------------------------
 
 
@@ -330,7 +239,7 @@ def _decode(placement: Placement, made: Serving, found: Steady, carried: Load) -
         "decode.prompts": found.prompts,
         "decode.throughput": found.throughput,
         **kinds_read(placement, times),
-        **_banded("decode.tpot", found.tpot, made.constants.tpot),
+        **banded("decode.tpot", found.tpot, made.constants.tpot),
     }
     exchanges = tuple(cost for stage in found.step for cost in stage.exchanges)
     yielded = float(made.drafting.yielded.value)
@@ -393,11 +302,11 @@ def _prefill_values(made: Serving, found: Prefill, *, of_context: bool) -> dict[
     ttft = found.service.named("time to the first token") if of_context else found.ttft
     if not found.saturated:
         values["prefill.ttft"] = ttft
-        values.update(_banded("prefill.ttft", ttft, made.constants.ttft))
+        values.update(banded("prefill.ttft", ttft, made.constants.ttft))
     return values
 
 
-def _banded(name: str, term: Term, band: Band | None) -> dict[str, Term]:
+def banded(name: str, term: Term, band: Band | None) -> dict[str, Term]:
     """The ends of the wide band: nine of ten measurements lie between them."""
     if band is None:
         return {}

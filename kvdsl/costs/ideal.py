@@ -12,12 +12,14 @@ from typing import Any
 
 from kvdsl import units
 from kvdsl.arithmetic import at_least, finite_or, floored, raised, real
+from kvdsl.costs.closed_loops import place
 from kvdsl.costs.decode import Decode, decode
-from kvdsl.costs.fitted import fewest, place
-from kvdsl.costs.load import Load, asked_requests, load, output_of
+from kvdsl.costs.fitted import fewest
+from kvdsl.costs.load import Load, load, output_of
+from kvdsl.costs.load import carried as of_workload
 from kvdsl.costs.memory import Ledger, leaf
 from kvdsl.costs.prefill import Prefill, prefill
-from kvdsl.costs.times import Times, decode_group
+from kvdsl.costs.times import Times, decode_group, nothing
 from kvdsl.costs.turns import Turns, turns
 from kvdsl.formulas import Term, formula, total
 from kvdsl.placement.placement import Placement
@@ -33,8 +35,10 @@ def ideal(placement: Placement, books: tuple[Ledger, ...], capacity: Callable[[]
     if role == "prefill":
         prefills = (("prefill.",), lambda: _values(alone(), alone()))
         return Times(prefill=alone, groups=(prefills,))
-    taken = Once(lambda: turns(placement, books, alone() if role == "both" else None))
-    carried = Once(lambda: _carried(placement, books, capacity(), alone, taken))
+    prompt = alone if role == "both" else nothing
+    taken = Once(lambda: turns(placement, books, prompt()))
+    asked = Once(lambda: _solved(placement, books, capacity(), prompt(), taken()))
+    carried = Once(lambda: of_workload(subject, capacity(), asked))
     step = Once(lambda: decode(placement, books, carried(), taken()))
     decodes = decode_group(subject, step)
     if role == "decode":
@@ -50,22 +54,6 @@ def _values(alone: Prefill, first: Prefill, together: Term | None = None) -> dic
     found = next((one.ttft for one in (first, alone) if not one.saturated), None)
     ttft = {} if found is None else {"prefill.ttft": found}
     return {**ttft, "prefill.throughput": together or alone.throughput}
-
-
-def _carried(
-    placement: Placement,
-    books: tuple[Ledger, ...],
-    capacity: Term,
-    alone: Callable[[], Prefill],
-    taken: Callable[[], Turns | None],
-) -> Load:
-    subject = placement.subject
-    if subject.workload.concurrency is not None:
-        asked = asked_requests(subject)
-    else:
-        first = alone() if subject.pool.role == "both" else None
-        asked = _solved(placement, books, capacity, first, taken())
-    return load(subject, asked, capacity)
 
 
 @formula(

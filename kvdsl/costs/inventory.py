@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from kvdsl import units
+from kvdsl.arithmetic import times
 from kvdsl.costs import cache
 from kvdsl.costs.attention import peak_of_keys, scoring
 from kvdsl.costs.carried import most_met
@@ -44,10 +45,6 @@ KINDS = {
     "head": "head",
 }
 """Modules whose weights a pass reads, by kind; rows of an embedding are looked up."""
-
-VECTOR = 2
-"""Bytes of a value between modules: engines keep the residual stream in 16 bits, whatever the
-products' formats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +154,8 @@ def inventory(placement: Placement, stage: Stage, book: Ledger) -> Inventory:
         layers("layers with a latent", Mla),
         of_model(model, "layers with a state", mixing),
         of_model(model, "layers with an indexer", indexed),
-        of_model(model, "bytes of a hidden vector", VECTOR * model.hidden, BYTES),
+        of_model(model, "bytes of a hidden vector",
+                 times(subject.activations.bits or 0, model.hidden), BYTES),
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ and the rest queues. Pipeline stages are kept full: requests are dealt over `pp`
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -120,6 +121,12 @@ def asked_requests(subject: Subject) -> Term:
     part = -(-(Fraction(asked.value) * share) // 1)
     return Term("requests in flight in the pool", int(part), units.REQUESTS, inputs=(asked,),
                 note="the pool's share")  # fmt: skip
+
+
+def carried(subject: Subject, capacity: Term, solved: Callable[[], Term]) -> Load:
+    """The load of what the workload asks: so many in flight, or, `solved`, as a rate means."""
+    said = subject.workload.concurrency is not None
+    return load(subject, asked_requests(subject) if said else solved(), capacity)
 
 
 def load(subject: Subject, asked: Term, capacity: Term, context: Term | None = None) -> Load:

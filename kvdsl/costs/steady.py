@@ -13,16 +13,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from kvdsl import units
-from kvdsl.arithmetic import greater, raised, rate, real, smaller, where
+from kvdsl.arithmetic import greater, raised, rate, real, smaller
 from kvdsl.costs.draft import Drafting
-from kvdsl.costs.load import Load, place_wait
+from kvdsl.costs.load import Load
 from kvdsl.costs.origins import fixed
 from kvdsl.costs.pace import Constants
-from kvdsl.costs.step import FITTED, Passed, Setting, StagePace, paced
+from kvdsl.costs.step import Passed, Setting, StagePace, paced
 from kvdsl.formulas import Term, formula, greatest, total
 from kvdsl.units import REQUESTS, TIME, TOKEN_RATE, TOKENS
-
-_CLOSED = "closed loops of clients stay bunched: the wait grows slower than their number"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +85,13 @@ def keys_met(found: float, new: float) -> float:
 
 
 @formula(
-    "(requests in flight / replicas, rounded up - own) / DP ranks",
+    "requests in flight - own / DP ranks",
     REQUESTS,
     "a client meets the others: Lavenberg, Reiser, J. Appl. Prob. 17(4), 1980; what arrives by "
     "chance meets all: Wolff, Op. Res. 30(2), 1982",
 )
-def others(in_flight: float, own: int, replicas: int, ranks: int) -> float:
-    return greater(real(raised(in_flight, replicas)) - real(own), 0.0) / real(ranks)
+def others(in_flight: float, own: int, ranks: int) -> float:
+    return greater(real(in_flight) - real(own) / real(ranks), 0.0)
 
 
 @formula(
@@ -169,9 +167,8 @@ def positive(term: Term) -> bool:
     return bool(least > 0) if isinstance(least, int | Fraction | float) else bool(least.min() > 0)
 
 
-_TTFT = "time to the first token"
-_CLIENT = fixed("own prompts", 1, "a client waits for its answer", REQUESTS)
-_ARRIVING = fixed("own prompts", 0, "requests arrive at a rate, whatever is in flight", REQUESTS)
+CLIENT = fixed("own prompts", 1, "a client waits for its answer", REQUESTS)
+ARRIVING = fixed("own prompts", 0, "requests arrive at a rate, whatever is in flight", REQUESTS)
 
 
 def _no_prompts() -> Term:
@@ -203,13 +200,17 @@ def chunk_of(setting: Setting, constants: Constants, load: Load, lengths: Length
         limit=constants.chunk,
         ranks=setting.ranks,
         new=lengths.new,
-        requests=replica_share.derive(
-            "requests in flight for each DP rank",
-            in_flight=load.served,
-            replicas=setting.replicas,
-            ranks=setting.ranks,
-        ),
+        requests=_shared_out(setting, load),
         output=lengths.output,
+    )
+
+
+def _shared_out(setting: Setting, load: Load) -> Term:
+    return replica_share.derive(
+        "requests in flight for each DP rank",
+        in_flight=load.served,
+        replicas=setting.replicas,
+        ranks=setting.ranks,
     )
 
 
@@ -231,9 +232,8 @@ def _prompts(
         waited=constants.prompts,
         others=others.derive(
             "others on a DP rank",
-            in_flight=load.served,
-            own=_CLIENT if closed else _ARRIVING,
-            replicas=setting.replicas,
+            in_flight=_shared_out(setting, load),
+            own=CLIENT if closed else ARRIVING,
             ranks=setting.ranks,
         ),
         new=lengths.new,
@@ -242,158 +242,6 @@ def _prompts(
         chunk=slowest,
     )
     return chunk, share
-
-
-# --- the first token -----------------------------------------------------------------------------
-
-
-@formula("prompt / tokens of a chunk x time of a chunk / DP ranks", TIME, "prompts one by one")
-def prompt_time(new: float, tokens: float, chunk: float, ranks: int) -> float:
-    return real(new) / real(tokens) * real(chunk) / real(ranks)
-
-
-@formula("steps x time of a step", TIME, FITTED)
-def steps_met(steps: float, step: float) -> float:
-    return real(steps) * real(step)
-
-
-@formula("own x prefill of the prompt", TIME, FITTED)
-def own_prefill(own: float, prefill: float) -> float:
-    return real(own) * real(prefill)
-
-
-@formula("queue x (in flight - 1)^crowd x (1024 / output)^length x prefill of one", TIME, _CLOSED)
-def crowd_wait(
-    queue: float, in_flight: float, crowd: float, output: float, length: float, one: float
-) -> float:
-    # No wait grows faster than what is waited for.
-    ahead = greater(real(in_flight) - 1, 0.0) ** smaller(real(crowd), 1.0)
-    shorter = (1024 / real(output)) ** smaller(real(length), 1.0)
-    return real(queue) * ahead * shorter * real(one)
-
-
-@formula("R D^2 / (2 (1 - R D))", TIME, "M/D/1 as Zhong et al., DistServe, arXiv 2401.09670")
-def queue_wait(arrivals: float, one: float) -> float:
-    busy = real(arrivals) * real(one)
-    waited = real(arrivals) * real(one) ** 2 / (2 * where(busy < 1, 1 - busy, 1))
-    return where(busy < 1, waited, float("inf"))
-
-
-@dataclass(frozen=True, slots=True)
-class First:
-    """`service` is the pass of one prompt on each DP rank, `one` the time that a prompt keeps a
-    replica busy, `stages` its passes; of `ttft`, `held` is without waiting for a place."""
-
-    stages: tuple[StagePace, ...]
-    service: Term
-    one: Term
-    ttft: Term
-    held: Term
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """What a first token meets: a decode step, requests in flight in a replica, or a rate there."""
-
-    step: Term
-    tpot: Term
-    in_flight: Term
-    asked: Term
-    served: Term
-    rate: Term | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Own:
-    """A request's own prefill: its passes, their time, and how long it keeps a replica busy."""
-
-    stages: tuple[StagePace, ...]
-    service: Term
-    one: Term
-
-
-def prefilled(
-    setting: Setting, constants: Constants, lengths: Lengths, beside: Steady | None = None
-) -> Own:
-    """The prefill of one prompt on each DP rank; `beside` a steady state, prompts share chunks."""
-    one_request = fixed("requests", 1, "one prompt on each DP rank", units.REQUESTS)
-    own = paced(setting, constants, prefilling(lengths.new, lengths, one_request, "prefill"))
-    stages, tokens = own, lengths.new
-    if beside is not None and beside.chunk is not None and beside.tokens is not None:
-        stages, tokens = beside.chunk, beside.tokens
-    one = prompt_time.derive(
-        "time of a prompt in a replica",
-        new=lengths.new,
-        tokens=tokens,
-        chunk=greatest("prefill in the slowest stage", [stage.time for stage in stages]),
-        ranks=setting.ranks,
-    )
-    return Own(own, total("prefill of a prompt", [stage.time for stage in own]), one)
-
-
-def crowded(setting: Setting, constants: Constants, lengths: Lengths) -> Term:
-    """The time of a prompt in a replica where many wait: they fill its steps."""
-    one = fixed("requests", 1, "a prompt at a time", units.REQUESTS)
-    limit = constants.chunk
-    chunk = paced(setting, constants, prefilling(limit, lengths, one, "prefill chunk"))
-    return prompt_time.derive(
-        "time of a prompt in a full replica",
-        new=lengths.new,
-        tokens=limit,
-        chunk=greatest("prefill chunk in the slowest stage", [stage.time for stage in chunk]),
-        ranks=setting.ranks,
-    )
-
-
-def first(constants: Constants, lengths: Lengths, own: Own, met: Arrival) -> First:
-    """The time to the first token."""
-    parts = [
-        constants.entry,
-        steps_met.derive("decode steps met", steps=constants.steps, step=met.step),
-        own_prefill.derive("own prefill", own=constants.own, prefill=own.service),
-        *_wait(constants, lengths, own.one, met),
-    ]
-    held = total("time to the first token, once in flight", parts)
-    if met.rate is not None or not positive(lengths.output):
-        return First(own.stages, own.service, own.one, held.named(_TTFT), held)
-    place = place_wait.derive(
-        "wait for a place",
-        full=constants.full,
-        asked=met.asked,
-        served=met.served,
-        output=lengths.output,
-        tpot=met.tpot,
-    )
-    return First(own.stages, own.service, own.one, total(_TTFT, [*parts, place]), held)
-
-
-def client_throughput(served: Term, tpot: Term, token: First, lengths: Lengths) -> Term:
-    """Output of clients who ask again once they are answered."""
-    turn = token_turn.derive(
-        "a token and its part of the first one's wait",
-        tpot=tpot,
-        held=token.held,
-        output=lengths.output,
-    )
-    return token_throughput.derive("decode throughput", requests=served, tpot=turn)
-
-
-def _wait(constants: Constants, lengths: Lengths, one: Term, met: Arrival) -> list[Term]:
-    """Waiting for the prompts ahead."""
-    if met.rate is not None:
-        return [queue_wait.derive("wait before prefill", arrivals=met.rate, one=one)]
-    if not positive(lengths.output):
-        return []
-    crowd = crowd_wait.derive(
-        "wait before prefill",
-        queue=constants.queue,
-        in_flight=met.in_flight,
-        crowd=constants.crowd,
-        output=lengths.output,
-        length=constants.length,
-        one=one,
-    )
-    return [crowd]
 
 
 @formula("time / (1 + band)", TIME, "measurements of the fit")

@@ -56,8 +56,8 @@ def sustained(found: Estimate) -> float | None:
 
 
 def _prefilled(found: Estimate) -> float | None:
-    """Of a pool that only prefills: less than one prompt a server in the time of its slowest
-    stage."""
+    """Of a pool that only prefills: by a last digit less than one prompt a server in the time of
+    its slowest stage, at which the queue would have no end."""
     if found.prefill is None or not real(found.prefill.stage.value):
         return None
     most = found.subject.degrees.holders / real(found.prefill.stage.value)

@@ -17,7 +17,15 @@ from kvdsl.costs.load import Load, arrivals_at, output_of
 from kvdsl.costs.memory import Ledger
 from kvdsl.costs.origins import fixed, of_layout
 from kvdsl.costs.prefill import Prefill, pass_of_prompts, rate_of_server, throughput
-from kvdsl.costs.steady import positive, prompts_share, step_tokens, token_time, token_turn
+from kvdsl.costs.steady import (
+    CLIENT,
+    others,
+    positive,
+    prompts_share,
+    step_tokens,
+    token_time,
+    token_turn,
+)
 from kvdsl.formulas import Term, formula
 from kvdsl.placement.placement import Placement
 from kvdsl.placement.subject import Subject
@@ -26,13 +34,8 @@ from kvdsl.units import NONE, REQUESTS
 Number = int | Fraction | float
 
 _IN_FULL = fixed("share waited for", 1, "time = ideal: a device does one thing at a time")
+_ALONE = fixed("DP ranks", 1, "each prefills its own prompts")
 _EACH = fixed("tokens that a step yields", 1, "one of each request")
-
-
-@formula("requests - 1", REQUESTS,
-         "a request in flight meets the others: Reiser, Lavenberg, J. ACM 27(2), 1980")  # fmt: skip
-def others(requests: Number) -> Number:
-    return at_least(requests - 1, 0)
 
 
 @formula(
@@ -74,7 +77,9 @@ class Turns:
 
     def shared(self, load: Load, step: Term) -> Shared:
         """What prompts of others take, beside a step of so long."""
-        met = others.derive("other requests on the busiest rank", requests=load.busiest)
+        met = others.derive(
+            "other requests on the busiest rank", in_flight=load.busiest, own=CLIENT, ranks=_ALONE
+        )
         if self.arrivals is not None:
             met = decoding.derive(
                 "requests that decode on a rank", arrivals=self.arrivals, output=self.output,

@@ -19,12 +19,14 @@ from kvdsl import units
 from kvdsl.arithmetic import finite_or, greater
 from kvdsl.checks.findings import placed
 from kvdsl.costs import memory
-from kvdsl.costs.fitted import Serving, alone, beside, fewest, place, serving
+from kvdsl.costs.closed_loops import beside, place
+from kvdsl.costs.first_token import client_throughput
+from kvdsl.costs.fitted import Serving, alone, fewest, serving
 from kvdsl.costs.load import Load, arriving_throughput, load
 from kvdsl.costs.memory import Ledger
 from kvdsl.costs.pace import Constants, constants
 from kvdsl.costs.prefill import found_tokens, new_tokens
-from kvdsl.costs.steady import Lengths, client_throughput
+from kvdsl.costs.steady import Lengths
 from kvdsl.diagnostics import Diagnostic, Severity
 from kvdsl.formulas import Term
 from kvdsl.placement.placement import Placement

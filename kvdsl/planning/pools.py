@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kvdsl.costs.clients import HeldBack, held_back
+from kvdsl.costs.closed_loops import handed_on, place
 from kvdsl.costs.estimate import Estimate
-from kvdsl.costs.fitted import handed_on, place
 from kvdsl.costs.load import asked_requests, output_of
 from kvdsl.costs.money import paid
 from kvdsl.costs.pace import constants
