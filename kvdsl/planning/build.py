@@ -205,10 +205,6 @@ def hardware(deployment: Deployment) -> str:
     return ", ".join(dict.fromkeys(said))
 
 
-_MAKERS = {"vllm": "vLLM", "sglang": "SGLang", "tensorrt_llm": "TensorRT-LLM"}
-"""Families of engines as their makers write them."""
-
-
 def _engines(deployment: Deployment) -> str:
     """The engine of all pools, or that of each."""
     named = {n: _engine(p.engine) for n, p in deployment.pools.items() if p.engine is not None}
@@ -219,7 +215,7 @@ def _engines(deployment: Deployment) -> str:
 
 def _engine(engine: Engine) -> str:
     """`vLLM 0.33.0`; of one that a spec declares `house (vLLM 0.33.0)`."""
-    maker = _MAKERS.get(engine.family, engine.family)
+    maker = engine.written or engine.family
     # That of an engine which extends its maker's entry and none of a version.
     text = f"{maker}, any version" if engine.version == "any" else f"{maker} {engine.version}"
     own = not engine.catalog and engine.name

@@ -119,6 +119,9 @@ class HeldBack(Block):
 
 class Engine(Declaration):
     family: Annotated[str, Word()] = Field(description="whose flags, logs and refusals")
+    written: String | None = Field(
+        default=None, description="the family as its makers write it, for reports"
+    )
     version: String = Field(description="of the engine")
     block: PositiveTokens = Field(default=1, description="a page")
     blocks: Annotated[Blocks | None, Nested()] = Field(
