@@ -116,6 +116,9 @@ class Flip:
     value_after: Quantity | None
     bound: Quantity | None
     place: str
+    bound_before: Quantity | None = None
+    alike: bool = True
+    """Whether both sides compare the same value."""
 
     @property
     def broken(self) -> bool:

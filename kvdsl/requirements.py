@@ -228,6 +228,7 @@ def _judged(
         note,
         largest,
         requirement.span,
+        name,
     )
     return Judged(requirement, result, name, operator, missing)
 

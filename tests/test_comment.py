@@ -28,6 +28,7 @@ from kvdsl.difference import (
 )
 from kvdsl.plan import Finding, Verdict
 from kvdsl.render.annotations import MOST_OF_LEVEL, difference_annotations
+from kvdsl.render.changes import flip_text
 from kvdsl.render.comment import MARKER, MOST, comment
 from kvdsl.render.fitting import Section, fitted, size
 from kvdsl.render.markup import code, prose
@@ -204,3 +205,17 @@ def test_annotations_of_a_difference_keep_githubs_limit_and_escape(tmp_path: Pat
     assert "::error::x" not in [line[:10] for line in lines]
     assert "50 %25" in text
     assert lines[-1] == "20 more findings are not annotated: GitHub shows ten of each level a step"
+
+
+def test_what_still_fails_is_told_with_what_moved_of_it() -> None:
+    def flip(before: int, after: int, low: int, high: int, *, alike: bool = True) -> str:
+        numbers = [Quantity(n, units.TOKENS) for n in (before, after, high, low)]
+        a, b, bound, was = numbers
+        return flip_text(
+            Flip("require", "t", "", "", "fails", "fails", a, b, bound, "p", was, alike=alike)
+        )
+
+    assert flip(5, 6, 9, 9) == "still fails: 5 tok, now 6 tok"
+    assert flip(5, 5, 9, 8) == "still fails at 5 tok, against 8 tok instead of 9 tok"
+    assert flip(5, 6, 9, 8) == "still fails: 5 tok, now 6 tok, against 8 tok instead of 9 tok"
+    assert flip(5, 6, 9, 9, alike=False) == "still fails, now at 6 tok"

@@ -457,7 +457,8 @@ def test_a_long_line_of_children_or_values_is_refused_and_no_crash() -> None:
 @pytest.mark.parametrize(
     "body",
     ["draft {}", "pool prefill { draft {} }", "draft { method = eagle }", "weights {}",
-     "transfer {}", "limits {}; budget {}", "engine {}; layout {}", "workload {}", "measured {}"],
+     "transfer {}", "workload { class a { share = 100 % } }", "sweep {}", "search {}",
+     "limits {}; budget {}", "engine {}; layout {}", "workload {}", "measured {}"],
 )  # fmt: skip
 def test_what_is_abstract_may_leave_anything_out(body: str) -> None:
     """Also what a block needs to be one: it is told where something extends it."""

@@ -259,3 +259,17 @@ def test_a_prompt_that_is_found_whole_still_takes_its_last_token(engine: str) ->
         (bulk,) = kvdsl.bulk(given_)
         loads = bulk.serve(prompt=[10_000], output=[16], concurrency=[4])
         assert loads.values["decode.tpot"][0] == pytest.approx(found["decode.tpot"])
+
+
+def test_past_the_highest_rate_times_stay_those_of_a_full_cache() -> None:
+    """What finds no place does not decode: more arrivals change neither a token nor the output."""
+    text = SPEC.format(
+        devices=1, layout="tp = 1", budget="kv = 4 GB",
+        workload="prompt = 2_000 tok; output = 100 tok; rate = {rate} req/s", more="",
+    )  # fmt: skip
+    plans = [compile_text(text.replace("{rate}", str(r))).plan("served") for r in (500, 900, 9000)]
+    assert all(f.code in ("KV203", "KV215") for p in plans for f in p.findings if f.diagnostic
+               .severity.value == "error")  # fmt: skip
+    for name in ("decode.tpot", "decode.throughput"):
+        first, *more = (float(plan.value(name).value) for plan in plans)
+        assert more == pytest.approx([first, first])

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvdsl.arithmetic import raised
 from kvdsl.checks.study import Fact, Study
-from kvdsl.costs.cache import held_tokens
 from kvdsl.diagnostics import Severity
 from kvdsl.placement.subject import Subject
 from kvdsl.rules import Rule, rule
 from kvdsl.source import Span
+from kvdsl.spec.engine import Limits
 from kvdsl.units import REQUESTS, TOKENS, Quantity
 
 
@@ -29,8 +28,8 @@ def limited_requests(study: Study) -> Iterator[Fact]:
     """A limit on requests that the workload is above.
 
     What it checks
-        Requests in flight on the busiest rank are at most the deployment's
-        `limits { sequences }`.
+        Requests that run on the busiest rank are at most `limits { sequences }`, of the deployment
+        or of its engine.
 
     Why it matters
         What is above waits, whatever room the cache has: throughput is lower and first tokens come
@@ -55,13 +54,11 @@ def limited_requests(study: Study) -> Iterator[Fact]:
         deployment better extends served { limits { sequences = 8 req } }
     """
     subject, found = study.subject, study.costs
-    said = subject.pool.limits.sequences if subject.pool.limits is not None else None
-    if said is None or found.load is None:
+    # What an engine chooses by the device's size is no limit that somebody wrote.
+    said = next((each.sequences for each in _written(subject) if each.sequences is not None), None)
+    if said is None or found.load is None or int(found.load.busiest.value) <= said:
         return
-    holders = subject.degrees.holders
-    busiest = raised(found.load.asked.value, holders)
-    if busiest <= said:
-        return
+    holders, busiest = subject.degrees.holders, int(found.load.busiest.value)
     asked = found.load.asked.quantity
     yield Fact(
         _said(subject, "sequences"),
@@ -89,8 +86,8 @@ def limited_length(study: Study) -> Iterator[Fact]:
     """A limit on the length of a request that the workload is above.
 
     What it checks
-        prompt + output (or `context`) is at most `limits { context }`, of the deployment or of its
-        engine.
+        prompt + output (or `context`), of the longest class, is at most `limits { context }`, of
+        the deployment or of its engine.
 
     Why it matters
         An engine refuses longer requests, so that none of the plan's is ever served.
@@ -113,7 +110,7 @@ def limited_length(study: Study) -> Iterator[Fact]:
         deployment better extends served { limits { context = 8 ktok } }
     """
     subject = study.subject
-    most, length = subject.limits.context, held_tokens(subject)
+    most, length = subject.limits.context, subject.workload.longest
     if most is None or length <= most:
         return
     yield Fact(
@@ -123,11 +120,17 @@ def limited_length(study: Study) -> Iterator[Fact]:
     )
 
 
+def _written(subject: Subject) -> Iterator[Limits]:
+    """Limits that are written down, the deployment's first."""
+    own = (subject.pool.limits, subject.engine.limits if subject.engine is not None else None)
+    return (each for each in own if each is not None)
+
+
 def _said(subject: Subject, name: str) -> Span:
-    """Where a limit is written; an engine's own is met by the workload."""
-    limits = subject.pool.limits
-    origin = limits.origin(name) if limits is not None else None
-    return origin.span if origin is not None else subject.place("workload")
+    """Where a limit is written in the spec; one of the catalog is met by the workload."""
+    origins = (each.origin(name) for each in _written(subject))
+    found = next((origin for origin in origins if origin is not None), None)
+    return found.span if found is not None and not found.source else subject.place("workload")
 
 
 RULES: tuple[Rule, ...] = (limited_requests, limited_length)

@@ -233,7 +233,7 @@ def past_max_context(study: Study) -> Iterator[Fact]:
     """Requests are no longer than the model's context.
 
     What it checks
-        prompt + output (or `context`) is at most the model's `max_context`.
+        prompt + output (or `context`), of the longest class, is at most the model's `max_context`.
 
     Why it matters
         Engines refuse or cut longer requests unless told otherwise.
@@ -255,7 +255,7 @@ def past_max_context(study: Study) -> Iterator[Fact]:
         deployment better extends served { workload { context = 4096 tok } }
     """
     most = study.subject.model.max_context
-    length = held_tokens(study.subject)
+    length = study.subject.workload.longest
     if most is not None and length > most:
         yield Fact(
             study.subject.place("workload"),

@@ -29,7 +29,7 @@ from kvdsl.arithmetic import (
 from kvdsl.costs.decode import Decode, kinds_read, over_stages
 from kvdsl.costs.draft import Drafting, drafting
 from kvdsl.costs.first_token import Arrival, First, client_throughput, first, prefilled
-from kvdsl.costs.load import Load, arrivals_at, load, output_of
+from kvdsl.costs.load import Load, arrivals_at, load, output_of, yielded
 from kvdsl.costs.load import carried as of_workload
 from kvdsl.costs.memory import Ledger
 from kvdsl.costs.origins import fixed
@@ -137,7 +137,7 @@ def fitted(
 
     def flow() -> dict[str, Term]:
         made = client_throughput(carried().served, found().tpot, first(), lengths)
-        return {"decode.throughput": made}
+        return {"decode.throughput": yielded(subject, made)}
 
     return Times(carried, step, prefill, (*groups, (("decode.throughput",), flow)))
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from kvdsl.arithmetic import at_least, over, real, some, where
+from kvdsl.arithmetic import at_least, over, real, smaller, some, where
 from kvdsl.costs.load import Load, arrivals_at, output_of
 from kvdsl.costs.memory import Ledger
 from kvdsl.costs.origins import fixed, of_layout
@@ -39,17 +39,17 @@ _EACH = fixed("tokens that a step yields", 1, "one of each request")
 
 
 @formula(
-    "arrivals x output x time of a step / (1 - arrivals x prefill), or all others where prefill "
-    "alone takes longer than there is",
+    "arrivals x output x time of a step / (1 - arrivals x prefill), at most those in flight",
     REQUESTS,
-    "Little's law; prefill and decode take turns on a device",
+    "Little's law; prefill and decode take turns on a device, and what finds no place does not "
+    "decode",
 )
 def decoding(
-    arrivals: float, output: float, step: float, prefill: float, others: Number
+    arrivals: float, output: float, step: float, prefill: float, there: Number
 ) -> float:  # fmt: skip
     left = 1 - real(arrivals) * real(prefill)
     made = real(arrivals) * real(output) * real(step) / where(left > 0, left, 1)
-    return where(left > 0, made, real(others))
+    return where(left > 0, smaller(made, real(there)), real(there))
 
 
 @formula("requests / output, at least 1", NONE, "prompts that come in a step are computed together")
@@ -77,13 +77,15 @@ class Turns:
 
     def shared(self, load: Load, step: Term) -> Shared:
         """What prompts of others take, beside a step of so long."""
-        met = others.derive(
-            "other requests on the busiest rank", in_flight=load.busiest, own=CLIENT, ranks=_ALONE
-        )
-        if self.arrivals is not None:
+        if self.arrivals is None:
+            met = others.derive(
+                "other requests on the busiest rank", in_flight=load.busiest, own=CLIENT,
+                ranks=_ALONE,
+            )  # fmt: skip
+        else:
             met = decoding.derive(
                 "requests that decode on a rank", arrivals=self.arrivals, output=self.output,
-                step=step, prefill=self.first.stage, others=met,
+                step=step, prefill=self.first.stage, there=load.busiest,
             )  # fmt: skip
         together = prompts_together.derive("prompts in a pass", requests=met, output=self.output)
         chunk, tokens, flow = self.first.stage, self.first.new, self.first.throughput

@@ -77,7 +77,7 @@ class Answer:
 @dataclass(frozen=True, slots=True)
 class RequirementResult:
     """A `require` or `expect`, judged. `value`, `bound` and `margin` are what a comparison has;
-    `largest` are the three largest terms of the value where it fails."""
+    `largest` are the three largest terms of the value where it fails, `name` is what it is of."""
 
     keyword: Literal["require", "expect"]
     text: str
@@ -90,6 +90,7 @@ class RequirementResult:
     note: str
     largest: tuple[Term, ...]
     span: Span
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

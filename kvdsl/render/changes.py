@@ -181,8 +181,8 @@ def causes(value: ValueChange) -> str:
 
 def flip_text(flip: Flip) -> str:
     """`held at 1.40 Mtok, fails at 0.70 Mtok`; `still fails: 45 ms, now 50 ms`."""
-    if flip.stands and flip.value_before is not None and flip.value_after is not None:
-        return f"still fails: {shown(flip.value_before)}, now {shown(flip.value_after)}"
+    if flip.stands:
+        return _still(flip)
     words = {"holds": "held", "fails": "failed", "unanswered": "was not answered",
              "skipped": "did not apply", None: "is new"}  # fmt: skip
     now = {"holds": "holds", "fails": "fails", "unanswered": "is not answered",
@@ -193,6 +193,23 @@ def flip_text(flip: Flip) -> str:
     if flip.value_after is not None:
         after += f" at {shown(flip.value_after)}"
     return f"{before}, {after}"
+
+
+def _still(flip: Flip) -> str:
+    """`still fails: 45 ms, now 50 ms`; where another value is asked than before, its own alone."""
+    before, after = flip.value_before, flip.value_after
+    if before is None or after is None:
+        return "still fails"
+    if not flip.alike:
+        return f"still fails, now at {shown(after)}"
+    moved = shown(before) != shown(after)
+    text = f"still fails: {shown(before)}, now {shown(after)}" if moved else (
+        f"still fails at {shown(after)}"
+    )  # fmt: skip
+    old, new = flip.bound_before, flip.bound
+    if old is None or new is None or shown(old) == shown(new):
+        return text
+    return f"{text}, against {shown(new)} instead of {shown(old)}"
 
 
 def figure_text(change: FigureChange) -> str:

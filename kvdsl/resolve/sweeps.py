@@ -62,7 +62,7 @@ def read_sweep(context: Context, entry: Entry) -> Sweep | None:
 def _whole_sweep(
     context: Context, entry: Entry, axes: dict[str, Axis], show: tuple[str, ...]
 ) -> Sweep | None:
-    if not axes:
+    if not axes and not context.lenient:
         way = "write what to go through, as in `layout = [tp8, tp16]`"
         context.tell(BadSweep(entry.span, "this sweep goes through nothing", way))
         return None
@@ -151,11 +151,12 @@ def read_search(context: Context, entry: Entry) -> Search | None:
                 context.tell(BadSearch(statement.span, "this cannot stand in a search", way))
                 sound = False
     goals = {"minimize", "maximize"} & set(values)
-    if sound and not values.get("axes"):
+    complete = context.lenient  # what is abstract may leave either out
+    if sound and not complete and not values.get("axes"):
         way = "write `axes = [tp, attention.dp]`"
         context.tell(BadSearch(entry.span, "this search has nothing to try", way))
         sound = False
-    if sound and len(goals) != 1:
+    if sound and not complete and len(goals) != 1:
         reason = "a search says one of `minimize` and `maximize`"
         context.tell(BadSearch(entry.span, reason, "write `minimize = cost.per_hour`"))
         sound = False

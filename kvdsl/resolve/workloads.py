@@ -118,7 +118,7 @@ def _class(context: Context, entry: Entry, around: Raw, key: str) -> RequestClas
     whole = replace(raw, entries={**inherited, **raw.entries})
     parts: Gathered = gathered(context, RequestClass, whole, owner)
     parts.sound &= _one_way(context, whole)
-    parts.sound &= _lengths_given(context, raw.at, owner, whole.entries)
+    parts.sound &= context.lenient or _lengths_given(context, raw.at, owner, whole.entries)
     parts.values["name"] = entry.name.text
     return finished(RequestClass, parts)
 

@@ -196,13 +196,15 @@ def _flips(before: Plan | None, after: Plan | None) -> Iterator[Flip]:
             two.value if two else None,
             told.bound,
             str(told.span),
+            one.bound if one else None,
+            alike=one is None or two is None or one.name == two.name,
         )
 
 
 def _moved(one: RequirementResult, two: RequirementResult) -> bool:
-    """Whether a reader sees that the figure of a requirement moved."""
-    a, b = one.value, two.value
-    return a is not None and b is not None and shown(a) != shown(b)
+    """Whether a reader sees that the figure of a requirement or its bound moved."""
+    pairs = ((one.value, two.value), (one.bound, two.bound))
+    return any(a is not None and b is not None and shown(a) != shown(b) for a, b in pairs)
 
 
 def _judged(plan: Plan | None) -> dict[str, RequirementResult]:

@@ -55,6 +55,12 @@ class Workload(Declaration):
         return sum(tokens for tokens in (self.prompt, self.output) if tokens is not None)
 
     @property
+    def longest(self) -> int:
+        """Tokens of the longest request at its end, of all classes."""
+        ends = (c.context or (c.prompt or 0) + (c.output or 0) for c in self.classes.values())
+        return max(ends, default=self.held)
+
+    @property
     def generates(self) -> bool:
         """Whether any request has output; with `context` a step at that length is asked."""
         if self.classes:

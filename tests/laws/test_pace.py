@@ -373,3 +373,10 @@ def test_a_token_never_takes_less_time_from_one_client_to_the_next(layout: str) 
     counts = list(range(1, 90))
     tokens = one.serve([300] * 89, [10] * 89, counts).values["decode.tpot"]
     assert all(later >= earlier * (1 - 1e-12) for earlier, later in pairwise(tokens))
+
+
+@pytest.mark.parametrize("time", ["ideal", "fitted"])
+def test_clients_whose_rate_is_said_too_yield_no_more_than_arrives(time: str) -> None:
+    text = spec().replace("concurrency = 32 req", "concurrency = 32 req; rate = 0.5 req/s")
+    found = terms_of(text.replace("deployment run {", f"deployment run {{\n  time = {time}"))
+    assert found["decode.throughput"].value == pytest.approx(0.5 * 512)
