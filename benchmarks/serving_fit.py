@@ -22,7 +22,7 @@ from benchmarks.serving_rows import Row
 from kvdsl import units
 from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.experts import Routed
-from kvdsl.costs.first_token import Own, first, prefilled
+from kvdsl.costs.first_token import PROMPT, Own, first, prefilled
 from kvdsl.costs.fitted import Serving
 from kvdsl.costs.inventory import CacheRead, Inventory, Product, Weights
 from kvdsl.costs.load import Load
@@ -36,7 +36,7 @@ Array = Any
 
 ROUND: Mapping[str, float] = {
     "layer": 45e-6, "sparse": 20e-6, "unfused": 25e-6, "latent": 40e-6, "state": 15e-6,
-    "prefill": 3.0, "age": 1.25,
+    "prefill": 3.0, "decode": 1.0, "age": 1.25,
     "weights": 0.9, "experts": 0.95, "emulated": 0.75, "cache": 0.65, "attention": 0.5,
     "products_16": 0.8, "products_8": 0.6, "products_4": 0.45, "grouped": 0.4,
     "prompts": 1.0, "vectors": 16.0,
@@ -45,15 +45,15 @@ ROUND: Mapping[str, float] = {
 }  # fmt: skip
 """Round starts, to which the fit is drawn."""
 
-STEP = ("layer", "sparse", "unfused", "latent", "state", "prefill", "age", "weights", "experts",
-        "emulated", "cache", "attention", "products_16", "products_8", "products_4", "grouped",
-        "vectors", "prompts")  # fmt: skip
+STEP = ("layer", "sparse", "unfused", "latent", "state", "prefill", "decode", "age", "weights",
+        "experts", "emulated", "cache", "attention", "products_16", "products_8", "products_4",
+        "grouped", "vectors", "prompts")  # fmt: skip
 """Constants of TPOT."""
 
 FIRST = ("entry", "steps", "own", "queue", "crowd", "length", "full")
 """Constants of TTFT, fitted with those of TPOT at rest."""
 
-OWN = frozenset({"layer", "latent", "age", "prompts", "entry", "steps", "own", "queue"})
+OWN = frozenset({"layer", "latent", "age", "decode", "prompts", "entry", "steps", "own", "queue"})
 """Those that each engine has for itself; all engines share the others."""
 
 SHARES = frozenset({"weights", "experts", "emulated", "cache", "attention", "products_16",
@@ -166,7 +166,8 @@ def _stacked(pieces: list[_Piece]) -> Stack:
             w.kind, w.label, over([f.weights[i].size for f in firsts]),
             tuple(
                 Product(p.row, over([f.weights[i].products[j].work for f in firsts]),
-                        optional([f.weights[i].products[j].peak for f in firsts]))
+                        optional([f.weights[i].products[j].peak for f in firsts]),
+                        over([f.weights[i].products[j].alone for f in firsts]))
                 for j, p in enumerate(w.products)
             ),
             w.row, w.emulated, routed([f.weights[i].routed for f in firsts]), w.own,
@@ -188,7 +189,12 @@ def _stacked(pieces: list[_Piece]) -> Stack:
     counted = {name: over([getattr(f, name) for f in firsts]) for name in words}
     stock = Inventory(firsts[0].stage, firsts[0].book, over([f.bandwidth for f in firsts]),
                       weights, reads, **counted)  # fmt: skip
-    sent = {what: np.concatenate([p.sent[what] for p in pieces]) for what in pieces[0].sent}
+    # Without DP attention a prompt is always alone, and its pass is sent once.
+    passes = sorted({what for piece in pieces for what in piece.sent})
+    sent = {
+        what: np.concatenate([p.sent[what if what in p.sent else PROMPT] for p in pieces])
+        for what in passes
+    }
 
     one_cost = next((p.cost for p in pieces if p.cost is not None), None)
 

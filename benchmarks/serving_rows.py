@@ -12,9 +12,15 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from math import isfinite
+from math import isfinite, log
 from pathlib import Path
 from statistics import median
+
+EQUAL = 1.03
+"""Times of two runs of one layout differ by less, at the median of several points."""
+
+POINTS = 2
+"""Points that two layouts have to share, for one to be told by the other."""
 
 LENGTH_STEP = 128
 """Sweeps use lengths that are multiples of this; runs by hand do not."""
@@ -75,6 +81,8 @@ class Row:
     prefill: Width | None = None
     prefill_workers: int | None = None
     filled: int = 0
+    doubled: bool = False
+    """Whether TP and the DP width both held the width, so that the columns do not tell which."""
 
     @property
     def shape(self) -> str:
@@ -85,6 +93,12 @@ class Row:
         """What has to be equal for two rows to be twins, their build apart."""
         return (self.shape, self.system, self.engine, self.precision, self.mode, self.isl,
                 self.osl, self.layout, self.workers, self.concurrency)  # fmt: skip
+
+    @property
+    def load(self) -> tuple[object, ...]:
+        """What two layouts have to be asked alike, to be compared."""
+        return (self.shape, self.system, self.engine, self.precision, self.mode, self.isl,
+                self.osl, self.workers, self.concurrency)  # fmt: skip
 
     @property
     def batch(self) -> tuple[str, ...]:
@@ -172,7 +186,7 @@ def read(paths: Iterable[Path]) -> Reading:
             rows.append(made)
         else:
             refused.append(made)
-    kept = list(_without_copies(rows, repairs))
+    kept = list(_without_copies(_undoubled(rows, repairs), repairs))
     spoken = _speculative(kept)
     clean, aside = [], []
     for row in kept:
@@ -245,6 +259,7 @@ def _row(line: Mapping[str, str], repairs: Counter[str]) -> Row | Refused:
         prefill if isinstance(prefill, Width) else None,
         _number(line, "prefill_num_workers") or None,
         sum(1 for value in line.values() if value),
+        layout.dp == layout.ep > 1 and _number(line, f"{side}tp_size") > 1 == layout.tp,
     )
 
 
@@ -300,14 +315,39 @@ def _layout(
         tp, dp = (1, width) if tp == 1 and dp > 1 else (width, 1)
         moe_tp, ep = max(1, width // ep), min(ep, width)
     elif tp == dp > 1 and ep == tp * dp and moe_tp == 1:
-        repairs["tp and DP width both held the width: DP attention"] += 1
-        tp, ep = 1, dp
+        tp, ep = 1, dp  # unless its twins tell otherwise: `_undoubled`
     width = tp * dp
     if moe_tp * ep == 1:
         moe_tp = width
     if moe_tp * ep != width:
         return f"layout columns disagree: {width} devices, {moe_tp} x {ep} for experts"
     return Width(tp, dp, moe_tp, ep, pp)
+
+
+def _undoubled(rows: Iterable[Row], repairs: Counter[str]) -> Iterator[Row]:
+    """Rows whose TP and DP width both held the width. A launch may have left the flag of DP
+    attention unheard: the times of such a batch are those of TP on as many devices, at every
+    load, which those of DP attention never are."""
+    every = list(rows)
+    plain: dict[tuple[object, ...], list[float]] = defaultdict(list)
+    for row in every:
+        if row.layout.dp == 1:
+            plain[(*row.load, row.layout.devices)].append(row.tpot)
+    apart: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    for row in every:
+        if row.doubled:
+            twins = plain.get((*row.load, row.layout.devices), ())
+            apart[row.batch].extend(abs(log(row.tpot / time)) for time in twins)
+    for row in every:
+        if not row.doubled:
+            yield row
+            continue
+        found = apart[row.batch]
+        unheard = len(found) >= POINTS and median(found) <= log(EQUAL)
+        word = "TP, as fast as its twins" if unheard else "DP attention"
+        repairs[f"tp and DP width both held the width: {word}"] += 1
+        width = row.layout.devices
+        yield replace(row, layout=Width(width, 1, 1, width)) if unheard else row
 
 
 def _without_copies(rows: Iterable[Row], repairs: Counter[str]) -> Iterator[Row]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks.serving_fit import ROUND, Fit
 
-LAUNCHES = ("layer", "sparse", "unfused", "latent", "state", "indexer", "prefill")
+LAUNCHES = ("layer", "sparse", "unfused", "latent", "state", "indexer", "prefill", "decode")
 REACHED = ("weights", "experts", "emulated", "cache", "attention", "products_16", "products_8",
            "products_4", "grouped")  # fmt: skip
 FIRST = ("entry", "steps", "own", "queue", "crowd", "length", "full")

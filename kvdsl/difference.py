@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kvdsl.plan import Finding, Status, Verdict
-from kvdsl.units import Quantity, Value
+from kvdsl.units import Quantity, Value, shown
 
 FORMAT = 1
 """Version of the difference's JSON form."""
@@ -20,6 +20,8 @@ Sign = Literal["~", "+", "-"]
 State = Literal["changed", "added", "removed", "renamed", "unreadable", "mended"]
 """`unreadable`: the new side has the deployment, or its file, and cannot resolve it; `mended`: so
 had the old one, and there are no figures before."""
+Standing = Status | Literal["waived"]
+"""How a requirement stands: judged, or `waived` where it does not hold and an `allow` lets it."""
 Worth = Literal["better", "worse", "neutral"]
 
 WATCHED = (
@@ -103,15 +105,15 @@ class ValueChange:
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """A requirement whose verdict changed, or that fails on both sides at other figures; None where
-    a side does not have it."""
+    """A requirement whose verdict changed, or that fails on both sides; None where a side does not
+    have it. `waived` is the reason why it may fail now."""
 
     keyword: str
     text: str
     label: str
     because: str
-    before: Status | None
-    after: Status | None
+    before: Standing | None
+    after: Standing | None
     value_before: Quantity | None
     value_after: Quantity | None
     bound: Quantity | None
@@ -119,15 +121,24 @@ class Flip:
     bound_before: Quantity | None = None
     alike: bool = True
     """Whether both sides compare the same value."""
+    waived: str = ""
 
     @property
     def broken(self) -> bool:
-        return self.after in ("fails", "unanswered") and self.before in ("holds", "skipped", None)
+        held = self.before in ("holds", "skipped", "waived", None)
+        return held and self.after in ("fails", "unanswered")
 
     @property
     def stands(self) -> bool:
-        """Whether it fails now as it did before."""
-        return self.before == self.after == "fails"
+        """Whether it fails now as it did before, and may not."""
+        return self.before == self.after and self.after in ("fails", "unanswered")
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing of it moved that a reader sees."""
+        pairs = ((self.value_before, self.value_after), (self.bound_before, self.bound))
+        moved = any(a is not None and b is not None and shown(a) != shown(b) for a, b in pairs)
+        return self.before == self.after and not moved
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,12 @@ from kvdsl.diagnostics import Diagnostic, Report, Severity
 from kvdsl.plan import Input, SweepTable
 from kvdsl.planning.deploy import NO_RULES, Outcome, Rulebook, outcome
 from kvdsl.planning.fleets import fleet_outcome, members_of, outcomes_in
+from kvdsl.planning.neighbours import in_fleets_with
 from kvdsl.planning.questions import Answer, Questions
 from kvdsl.planning.subjects import layout_faults
 from kvdsl.project.catalog import Catalog
 from kvdsl.project.loader import Project, load, load_text
+from kvdsl.project.shelves import DISK, Shelf
 from kvdsl.recall import Recall
 from kvdsl.requirements import Judged
 from kvdsl.resolve.changes import Change
@@ -69,8 +71,10 @@ def compiled(
 
     resolver = Resolver(project)
     found = declared_faults(resolver)
+    book = book_of(resolver)
     plans = []
     known: dict[Span | None, Outcome] = {}
+    declared = fleets(resolver)
     for name in resolver.concrete("deployment"):
         if only is not None and name != only:
             continue
@@ -78,20 +82,23 @@ def compiled(
         found.extend(faults)
         if deployment is None:
             continue
-        made = known[deployment.at] = outcome(deployment)
+        made = known[deployment.at] = outcome(deployment, book=book)
         found.extend(made.diagnostics)
         tables = sweeps(resolver, deployment, changes)
         written = _written(resolver, name) if changes else None
         doc = project.main.module.doc
-        plans.append(build(made, sources(project), tables, doc, written))
+        beside = in_fleets_with(deployment, declared)
+        plans.append(build(made, sources(project), tables, doc, written, beside))
     summed = []
-    for fleet in fleets(resolver):
+    for fleet in declared:
         if only is not None and fleet.name != only:
             continue
-        if not known:
-            made_of = outcomes_in(resolver, fleet, changes)
-            found.extend(made_of.faults)
-            known = made_of.outcomes
+        rest = [each for each in fleet.deployments if each.at not in known]
+        made_of = outcomes_in(resolver, rest, changes)
+        found.extend(made_of.faults)
+        if made_of.faults:  # a sum of deployments some of which are changed is none
+            continue
+        known |= made_of.outcomes
         parts = members_of(fleet, known)
         of_all = fleet_outcome(fleet, parts)
         found.extend(told.diagnostic for told in of_all.told)
@@ -239,15 +246,22 @@ def check_text(text: str, name: str = "<text>", book: Rulebook = NO_RULES) -> Ch
     return checked(load_text(text, name), book)
 
 
-def policies_of(path: str) -> tuple[tuple[Policy, ...], Report]:
+def policies_of(
+    path: str, catalog: Catalog | None = None, shelf: Shelf = DISK
+) -> tuple[tuple[Policy, ...], Report]:
     """The policies that a file declares, and what is wrong with it."""
-    resolver = Resolver(load(path))
+    resolver = Resolver(load(path, catalog, shelf))
     return _policies(resolver), Report.of(resolver.check())
 
 
 def _policies(resolver: Resolver) -> tuple[Policy, ...]:
     found = (resolver.declaration(name)[0] for name in resolver.concrete("policy"))
     return tuple(policy for policy in found if isinstance(policy, Policy))
+
+
+def book_of(resolver: Resolver, book: Rulebook = NO_RULES) -> Rulebook:
+    """With the policies of the file itself: a policy holds for all that is checked with it."""
+    return replace(book, policies=(*book.policies, *_policies(resolver)))
 
 
 def fleets(resolver: Resolver) -> list[Fleet]:
@@ -260,8 +274,7 @@ def checked(project: Project, book: Rulebook = NO_RULES) -> Checked:
     """Checks what was loaded: for a caller that keeps files between runs."""
     resolver = Resolver(project)
     found = declared_faults(resolver)
-    # A policy holds for all that is checked with it: those of its own file are.
-    book = replace(book, policies=(*book.policies, *_policies(resolver)))
+    book = book_of(resolver, book)
     judged: list[Judged] = []
     known: dict[Span | None, Outcome] = {}
     for name in resolver.concrete("deployment"):

@@ -7,7 +7,7 @@ which the resolver has checked, and matching a wrong claim with its derivation (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil as up
@@ -47,6 +47,9 @@ _COMPARE: Mapping[str, Callable[[Any, Any], bool]] = MappingProxyType(
 )
 CLAIMS = frozenset({"==", "within"})
 """Operators that claim a figure, rather than bound one."""
+
+JUDGED = frozenset({"KV146", "KV910", "KV911", "KV912"})
+"""Codes of the findings that say that a requirement does not hold."""
 
 
 @dataclass(slots=True)
@@ -159,6 +162,45 @@ def _arithmetic(operator: str, left: Quantity, right: Quantity) -> Quantity | No
         quotient = Fraction(a) / Fraction(b) if exact else float(a) / float(b)
         return Quantity(quotient, left.dimension / right.dimension)
     return None
+
+
+def asked_names(requirements: Iterable[Requirement]) -> tuple[str, ...]:
+    """Names of the plan that conditions ask, each once."""
+    found: dict[str, None] = {}
+    for one in requirements:
+        waiting = [one.condition] if one.when is None else [one.when, one.condition]
+        while waiting:
+            expr = waiting.pop()
+            if isinstance(expr, Path) and expr.dotted not in one.constants:
+                found[expr.dotted] = None
+            waiting += _inside(expr)
+    return tuple(found)
+
+
+def _inside(expr: Expr) -> tuple[Expr, ...]:
+    match expr:
+        case Binary():
+            return expr.left, expr.right
+        case Within():
+            return expr.value, expr.tolerance, expr.target
+        case Unary():
+            return (expr.operand,)
+        case Call():
+            return expr.arguments
+        case Items():
+            return expr.items
+        case _:
+            return ()
+
+
+def met(requirement: Requirement, values: Values) -> bool | None:
+    """Whether a requirement holds, without a result to show: for many plans. None where they do
+    not answer it; one that does not apply holds."""
+    seen = Evaluation(values, requirement.constants)
+    if requirement.when is not None and seen.of(requirement.when) is False:
+        return True
+    outcome = seen.of(requirement.condition)
+    return None if outcome is None or seen.missing else bool(outcome)
 
 
 # --- judging -----------------------------------------------------------------------------------

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from kvdsl.diagnostics import Report, Severity
 from kvdsl.difference import Trouble
-from kvdsl.pipeline import declared_faults, fleets, sources
+from kvdsl.pipeline import book_of, declared_faults, fleets, sources
 from kvdsl.plan import Fact, Plan
 from kvdsl.plan.fleets import FleetPlan
-from kvdsl.planning.deploy import Outcome, outcome
+from kvdsl.planning.deploy import NO_RULES, Outcome, Rulebook, outcome
 from kvdsl.planning.fleets import fleet_outcome, members_of
 from kvdsl.project.loader import Project, load_text
 from kvdsl.resolve.resolver import Resolver
@@ -23,9 +23,9 @@ from kvdsl.review.sides import Sketches
 from kvdsl.source import Span
 
 
-def sketched(project: Project) -> Sketches:
+def sketched(project: Project, book: Rulebook = NO_RULES) -> Sketches:
     """Plans of a project as a comparison needs them; a file with errors has troubles."""
-    made = planned(project)
+    made = planned(project, book)
     troubles = _troubles(project, made.report)
     return Sketches(made.plans, tuple(map(fleet_sketch, made.fleets)), made.broken, troubles)
 
@@ -40,13 +40,14 @@ class Planned:
     report: Report
 
 
-def planned(project: Project) -> Planned:
+def planned(project: Project, book: Rulebook = NO_RULES) -> Planned:
     """What stands side by side in a comparison. `report` has what is wrong with declarations."""
     from kvdsl.planning.build import sketch
     from kvdsl.planning.fleet_plans import fleet_plan
 
     resolver = Resolver(project)
     found = declared_faults(resolver)
+    book = book_of(resolver, book)
     plans, broken = [], []
     known: dict[Span | None, Outcome] = {}
     for name in resolver.concrete("deployment"):
@@ -55,7 +56,7 @@ def planned(project: Project) -> Planned:
         if deployment is None:
             broken.append(name)
         else:
-            made = known[deployment.at] = outcome(deployment)
+            made = known[deployment.at] = outcome(deployment, book=book)
             plans.append(sketch(made, sources(project)))
     summed = []
     for fleet in fleets(resolver):

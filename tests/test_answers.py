@@ -45,6 +45,9 @@ def test_a_plan_names_its_engine_by_maker_and_version() -> None:
     for house, said in (
         ('engines.sglang_0_5_23 { version = "0.5.24" }', "house (SGLang 0.5.24)"),
         ("engines.vllm {}", "house (vLLM, any version)"),
+        ("engines.vllm_0_33 { family = fork }", "house (fork 0.33.0)"),
+        ('engines.vllm_0_33 { family = fork; written = "Fork" }', "house (Fork 0.33.0)"),
+        ('engines.vllm_0_33 { version = "0.33.1" }', "house (vLLM 0.33.1)"),
     ):
         (made,) = compile_text(f"{own}engine house extends {house}\n", "served.kvspec").plans
         assert made.engine == said
@@ -127,3 +130,30 @@ def test_a_chart_over_requests_has_the_workload_and_few_points(fits: int, asked:
     assert len(counts) <= MOST_POINTS + 1
     assert asked == 0 or asked in counts
     assert max(counts) >= min(max(fits, asked), 10**9)
+
+
+@pytest.mark.parametrize(
+    ("model", "held", "last"),
+    [
+        ("models.llama_3_1_8b", "8 ktok", 131_072),
+        ("models.llama_3_1_8b", "200 ktok", 200_000),
+        ("small", "100 tok", 1_000),
+        ("endless", "8 ktok", 1_048_576),
+    ],
+)
+def test_a_chart_over_lengths_ends_where_the_model_does(model: str, held: str, last: int) -> None:
+    (plan,) = compile_text(
+        "kvspec 1\n"
+        "model small extends models.llama_3_1_8b { max_context = 1000 tok }\n"
+        "model endless extends models.llama_3_1_8b { drop max_context }\n"
+        f"deployment d {{ model = {model}; weights = formats.bf16; kv = formats.bf16\n"
+        "  on = 1 x nodes.hgx_h100; layout { tp = 8 }; budget { reserve = 3 GB }\n"
+        f"  workload {{ context = {held}; concurrency = 1 req }} }}\n"
+    ).plans
+    over = [chart for chart in plan.charts if chart.x_unit == "tok"]
+    assert {chart.name for chart in over} == {"capacity", "time_over_context"}
+    for chart in over:
+        for line in chart.series:
+            assert line.points[-1][0] == last
+            assert len(line.points) > 2
+        assert f"{last:,}" in chart.alternative_text

@@ -114,3 +114,27 @@ def test_a_node_that_two_stand_in_is_paid_once_and_so_told() -> None:
     assert "cost an hour: what several deployments stand in is counted once in the sum" in (
         fleet.notes
     )
+
+
+def test_devices_of_the_others_are_drawn_as_theirs() -> None:
+    one, two = made().plans
+    cells = [tuple(box.cells) for box in one.pictures[0].root.boxes]
+    assert {cell.taken_by for cell in cells[0]} == {""}
+    assert {cell.lines for cell in cells[1]} == {("taken by two",)}
+    assert {cell.lines for cell in (*cells[2], *cells[3])} == {("free",)}
+    assert {cell.taken_by for cell in two.pictures[0].root.boxes[0].cells} == {"one"}
+    drawn = report_html(made().plans, "0.1.0", made().fleets)
+    assert "grey: taken by two<" in drawn
+    assert "<title>device 8 \N{MIDDLE DOT} taken by two</title>" in drawn
+
+
+def test_hardware_of_its_own_is_nobody_elses() -> None:
+    one, _ = made("1 x nodes.hgx_h100").plans
+    assert {cell.taken_by for box in one.pictures[0].root.boxes for cell in box.cells} == {""}
+
+
+def test_a_folded_picture_tells_whose_units_are_whose() -> None:
+    text = SPEC.format(on="hall.nodes[1..20]", more="").replace("4 x nodes", "40 x nodes")
+    one, _ = compile_text(text.replace("layout   { tp = 8 }", "layout { tp = 8 }")).plans
+    found = [(box.count, box.cells[0].lines[0]) for box in one.pictures[0].root.boxes]
+    assert found == [(1, "layers 0-31"), (20, "taken by two"), (19, "free")]

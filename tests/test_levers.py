@@ -199,7 +199,7 @@ deployment ring extends straight {
     made = compile_text(PACED + alone)
     first = {n: made.plan(n).value("prefill.ttft").value for n in ("ideal", "gathered", "ring")}
     # Were the prompt not cut, it would take four times as much; a ring hides what a gather shows.
-    assert first["ideal"] < first["ring"] < first["gathered"] < 2 * first["ideal"]
+    assert first["ideal"] < first["ring"] < first["gathered"] < 3 * first["ideal"]
 
 
 REFUSED = """

@@ -171,3 +171,25 @@ def test_an_engine_without_a_name_is_told_the_line_alone() -> None:
         "choose a backend that sends tokens to their experts alone, in the engine: "
         "`all_to_all = deepep_low_latency`",
     )
+
+
+@pytest.mark.parametrize(
+    ("model", "ep", "few"),
+    [
+        ("deepseek_v3", 8, "EP=4 a token reaches 3.614 of them"),
+        ("gpt_oss_120b", 8, "EP=2 a token reaches 1.881 of them"),
+        ("gpt_oss_120b", 4, "EP=2 a token reaches 1.881 of them"),
+    ],
+)
+def test_what_flips_a_gather_is_fewer_ranks_than_it_is_told_at(
+    model: str, ep: int, few: str
+) -> None:
+    layout = f"attention {{ dp = {ep} }}; experts {{ ep = {ep} }}; ffn {{ tp = {ep} }}"
+    (made,) = compile_text(
+        "kvspec 1\n"
+        f"deployment prod {{ model = models.{model}; weights = formats.fp8; kv = formats.bf16\n"
+        f"  on = 1 x racks.gb200_nvl72; layout {{ {layout} }}; engine = engines.vllm_0_33\n"
+        "  budget { reserve = 6 GB }; workload { context = 2 ktok; concurrency = 512 req } }\n"
+    ).plans
+    (told,) = [f for f in made.findings if f.code == "KV122"]
+    assert told.flips == f"few ranks: at {few} anyway"

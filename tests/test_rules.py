@@ -22,12 +22,13 @@ from kvdsl.costs.estimate import estimate
 from kvdsl.diagnostics import Diagnostic, Message, Severity
 from kvdsl.placement.subject import Subject
 from kvdsl.planning.deploy import Rulebook, outcome
+from kvdsl.planning.fleets import fleet_outcome, members_of
 from kvdsl.planning.subjects import subject
 from kvdsl.project.catalog import Catalog
 from kvdsl.project.loader import load_text
 from kvdsl.resolve.resolver import Resolver
 from kvdsl.rules import SECTIONS, Rule
-from kvdsl.spec.deployment import Policy
+from kvdsl.spec.deployment import Fleet, Policy
 
 CATALOG = Catalog()
 FILES = sorted((Path(__file__).resolve().parent / "rules").glob("*.kvspec"))
@@ -67,6 +68,11 @@ def told(text: str, only: str | None = None) -> list[Diagnostic]:
             deployment, _ = resolver.deployment(name)
             assert deployment is not None, [d.headline for d in found]
             found.extend(outcome(deployment, book=book).diagnostics)
+    for name in resolver.concrete("fleet"):
+        fleet, _ = resolver.declaration(name)
+        if isinstance(fleet, Fleet) and (only is None or name == only):
+            made = fleet_outcome(fleet, members_of(fleet, {}))
+            found.extend(one.diagnostic for one in made.told)
     return found
 
 

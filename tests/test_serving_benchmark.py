@@ -79,6 +79,28 @@ def test_a_width_that_holds_tp_times_ep_is_mended(
     assert found.rows[0].layout == wanted
 
 
+@pytest.mark.parametrize(("apart", "wanted"), [(1.01, Width(4, 1, 1, 4)), (1.2, Width(1, 4, 1, 4))])
+def test_a_width_in_both_columns_is_dp_attention_unless_twins_of_tp_are_as_fast(
+    tmp_path: Path, apart: float, wanted: Width
+) -> None:
+    names = ("tp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")
+    both, plain = (
+        dict(zip(names, sizes, strict=True))
+        for sizes in (("4", "4", "1", "16"), ("4", "1", "1", "4"))
+    )
+    rows = []
+    for many, tpot in (("8", 9.5), ("16", 11.0), ("32", 14.0)):
+        asked = {**DEEPSEEK, "id": f"2026_04_06_c{many}_tp4_ep4", "silicon_concurrency": many}
+        slower = {"silicon_tpot_ms": f"{tpot * apart:.3f}", "measured": "2026-03-26"}
+        rows += [{**asked, **both, "silicon_tpot_ms": f"{tpot}"}, {**asked, **plain, **slower}]
+    found = reading(tmp_path, *rows)
+    assert len(found.rows) == 6
+    assert {row.layout for row in found.rows if row.doubled} == {wanted}
+    (told,) = found.repairs
+    assert found.repairs[told] == 3
+    assert ("as fast as its twins" in told) == (apart < 1.03)
+
+
 def test_suspicious_rows_are_set_aside_with_their_reason(tmp_path: Path) -> None:
     starved = {**LLAMA, "silicon_ttft_ms": "99999"}
     by_hand = {**LLAMA, "isl": "4000", "silicon_tpot_ms": "50"}

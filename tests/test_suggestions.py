@@ -299,3 +299,42 @@ def test_what_a_fleet_cannot_add_up_is_told_of_the_requirement_on_it() -> None:
             "`price = 2 USD/h per device`",
         )
     ]
+
+
+# --- blocks that are not written -----------------------------------------------------------------
+
+UNWRITTEN = """
+deployment bare extends chat { drop tiers }
+deployment kept extends chat { engine = engines.vllm_0_33 }
+deployment sent extends apart { transfer { library = libraries.mooncake } }
+"""
+DEEP = (
+    "engine.sizes.small.step", "engine.sizes.large.sequences", "tiers.host.capacity",
+    "transfer.library.algorithms.transfer.launch",
+    "transfer.library.algorithms.transfer.band.latency",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("deployment", ["bare", "kept", "sent", "apart"])
+def test_no_path_is_suggested_into_a_block_that_is_not_there(deployment: str) -> None:
+    whole = Resolver(load_text(f"{SPEC}{UNWRITTEN}"))
+
+    def refusals(path: str) -> list[Diagnostic]:
+        found = whole.deployment(deployment, (Change(path, "1"),))[1]
+        return [d for d in found if d.code in ("KV027", "KV038")]
+
+    for path in DEEP:
+        for wrong in (path, *mistyped(path)):
+            for problem in refusals(wrong) if PATH.fullmatch(wrong) else ():
+                near = [h for h in problem.helps if not re.match(r"(a deployment|it) has", h)]
+                for name in QUOTED.findall(" ".join(near)):
+                    assert "." not in name or refusals(name) == [], (wrong, name)
+
+
+def test_a_block_that_is_not_written_has_no_blocks_with_names() -> None:
+    (problem,) = refused("chat", "engine.sizes.small.step")
+    assert problem.headline == (
+        "cannot change `engine.sizes.small.step`: this `engine` has no sizes"
+    )
+    (problem,) = refused("chat", "transfer.library.algorithms.send.launch")
+    assert problem.headline.endswith("this `library` has no algorithms")

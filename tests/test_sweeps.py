@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kvdsl.diagnostics import Severity
 from kvdsl.pipeline import compile_text
 from kvdsl.plan import Plan
 from kvdsl.planning.sweeps import sweeps
@@ -141,3 +142,20 @@ def test_a_plan_of_more_layouts_than_it_compiles_says_how_many_points_it_has() -
     assert (table.name, len(table.rows)) == ("big (4 of 8 points)", 4)
     (table,) = sweeps(resolver, deployment, (), None)
     assert (table.name, len(table.rows)) == ("big", 8)
+
+
+def test_shares_of_two_classes_are_two_axes() -> None:
+    text = SPEC.format(
+        on="pair",
+        sweep="sweep { workload.classes.a.share = [40 %, 60 %, 70 %]; "
+        "workload.classes.b.share = [60 %, 40 %]; show = [decode.tpot] }",
+    ).replace(
+        "context = 8 ktok; concurrency = 40 req",
+        "concurrency = 40 req; class a { share = 50 %; prompt = 1 ktok; output = 9 tok }; "
+        "class b { share = 50 %; prompt = 2 ktok; output = 99 tok }",
+    )
+    compiled = compile_text(text)
+    told = {d.code for d in compiled.report.diagnostics if d.severity is Severity.ERROR}
+    assert told == {"KV064"}  # 70 % has no partner
+    (table,) = compiled.plan("prod").sweeps
+    assert [bool(table.reason(n)) for n in range(6)] == [False, True, True, False, True, True]

@@ -190,7 +190,8 @@ def test_a_prompt_waits_in_the_queue_of_its_pool_as_in_m_d_1() -> None:
                      "pools.prefill.prefill.ttft")  # fmt: skip
     queued = service + 20 * service**2 / (2 * (1 - 20 * service))
     assert number(found, "pools.prefill.prefill.ttft") == pytest.approx(queued)
-    assert number(found, "balance.prefill") == pytest.approx(20 * service)
+    # What it can do is more: prompts that wait share a pass, which reads the weights once.
+    assert 0.97 * 20 * service < number(found, "balance.prefill") < 20 * service
 
 
 def test_a_pool_that_takes_a_share_queues_for_its_share_alone() -> None:

@@ -182,6 +182,56 @@ def test_the_rate_that_is_told_is_served_and_no_higher_one(output: int, engine: 
     assert codes(f"{float(most[1]) * 1.02:.4f}")
 
 
+TWO = """kvspec 1
+deployment served {
+  model   = models.llama_3_1_70b
+  weights = formats.fp8
+  kv      = formats.bf16
+  engine  = engines.vllm_0_33
+  pool before { role = prefill; on = 1 x nodes.hgx_h100; layout { tp = 4; replicas = 2 } }
+  pool after  { role = decode; on = 1 x nodes.hgx_h100; layout { tp = 8 }; budget { kv = 8 GB } }
+  workload { prompt = 1 ktok; output = 1 ktok; rate = 12 req/s }
+  require prefill.ttft < 2 s
+}
+"""
+ENDLESS = (
+    "requests arrive faster than they are served, so that the wait for a first token has no end"
+)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        TWO,
+        text(f"{LONG}; rate = 90 req/s", budget="kv = 4 GB", more="require prefill.ttft < 2 s"),
+        text(f"{LONG}; rate = 500 req/s", budget="kv = 4 GB", more="require prefill.ttft < 2 s"),
+        text(f"{LONG}; rate = 90 req/s", budget="kv = 4 GB",
+             more="engine = engines.vllm_0_33; require prefill.ttft < 2 s"),
+    ],
+    ids=["pools", "places", "prefill", "engine"],
+)  # fmt: skip
+def test_a_rate_that_is_not_served_has_no_first_token_and_keeps_no_requirement_on_it(
+    spec: str,
+) -> None:
+    found = compile_text(spec).plan("served")
+    assert "prefill.ttft" not in found.values
+    (result,) = found.requirements
+    assert result.status == "unanswered"
+    (told,) = (f.diagnostic for f in found.findings if f.code == "KV912")
+    assert told.headline == (
+        "prefill.ttft is not answered by this plan, so prefill.ttft < 2 s was not judged"
+    )
+    assert told.severity.value == "error"
+    assert ENDLESS in str(told)
+
+
+def test_nor_has_it_one_among_many_loads() -> None:
+    loads = kvdsl.bulk(TWO)[0].serve([1000] * 2, [1000] * 2, rate=[2, 12])
+    assert loads.fits is not None
+    assert list(loads.fits) == [True, False]
+    assert [value < float("inf") for value in loads.values["prefill.ttft"]] == [True, False]
+
+
 # --- laws ----------------------------------------------------------------------------------------
 
 LAYOUTS = ("tp = 1", "tp = 2", "pp = 2; tp = 1", "tp = 1; replicas = 2",

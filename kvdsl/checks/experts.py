@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 
 from kvdsl.checks.study import Fact, Study, Suggestion
 from kvdsl.costs.estimate import Estimate
@@ -91,7 +92,7 @@ def uneven_experts(study: Study) -> Iterator[Fact]:
     notes=("{factor}x the copies that it takes; exchanges are {before} of a step, and "
            "{after} with an all-to-all",),
     helps=("choose a backend that sends tokens to their experts alone, in the engine: {line}",),
-    flips="few ranks: at EP=8 and 8 experts a token nearly all are reached anyway",
+    flips="few ranks: at EP={few} a token reaches {few_reached} of them anyway",
 )  # fmt: skip
 def gathered_experts(study: Study) -> Iterator[Fact]:
     """A backend that gathers all tokens on every rank moves more, the wider EP is.
@@ -149,7 +150,7 @@ def gathered_experts(study: Study) -> Iterator[Fact]:
     if other is None or _exchanged(other) >= _exchanged(found):
         return
     part = parts[0]
-    reached = ranks_reached(experts=part.experts, active=part.active, ranks=ep)
+    reached, few = _reached(part, ep), _few(part, ep)
     factor = gathered_over_sent(ranks=ep, reached=reached)
     origin = engine.origin("all_to_all")
     yield Fact(
@@ -160,6 +161,8 @@ def gathered_experts(study: Study) -> Iterator[Fact]:
             "ep": ep,
             "reached": grouped(float(reached)),
             "factor": grouped(float(factor)),
+            "few": few,
+            "few_reached": grouped(float(_reached(part, few))),
             "before": found.values["decode.collectives"].quantity,
             "after": other.values["decode.collectives"].quantity,
         },
@@ -171,6 +174,20 @@ def gathered_experts(study: Study) -> Iterator[Fact]:
                    ("decode.collectives", "decode.tpot")),
         (Label(origin.span, "the engine's backend"),) if origin is not None else (),
     )  # fmt: skip
+
+
+NEARLY_ALL = Fraction(9, 10)
+"""Where so many of the ranks are reached, a gather sends little more than it takes."""
+
+
+def _reached(part: Moe, ranks: int) -> Fraction:
+    return Fraction(ranks_reached(experts=part.experts, active=part.active, ranks=ranks))
+
+
+def _few(part: Moe, ep: int) -> int:
+    """The most ranks, fewer than there are, of which a token reaches nearly all; one is all."""
+    fewer = (n for n in range(ep - 1, 1, -1) if part.experts % n == 0)
+    return next((n for n in fewer if _reached(part, n) >= NEARLY_ALL * n), 1)
 
 
 def _changed(engine: Engine, line: str) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdsl.checks.study import Fact, Study
+from kvdsl.costs.admission import RUNNING, most_running
 from kvdsl.costs.cache import held_tokens
 from kvdsl.costs.closed_loops import place
-from kvdsl.costs.load import output_of
+from kvdsl.costs.load import Load, output_of
 from kvdsl.costs.pace import constants
 from kvdsl.costs.sustained import sustained
 from kvdsl.diagnostics import Severity
+from kvdsl.formulas import Term
 from kvdsl.rules import Rule, rule
 from kvdsl.units import REQUEST_RATE, TIME, TOKENS, WORK_RATE, Quantity, shown
 
@@ -20,10 +22,10 @@ from kvdsl.units import REQUEST_RATE, TIME, TOKENS, WORK_RATE, Quantity, shown
     "overload",
     Severity.WARNING,
     "costs",
-    "{asked} are in flight and {fits} fit: {queued} wait",
+    "{asked} are in flight and {fits} fit: {rest}",
     label="the workload asks {asked}",
-    notes=("a request of {length} takes {size}; each rank or replica fits {each} whole",),
-    helps=("a token takes as long as among the {fits} that run, and {wait}; fewer in flight, more "
+    notes=("a request of {length} takes {size}; each rank or replica fits {each} whole{grown}",),
+    helps=("a token takes as long as among the {runs} that run, and {wait}; fewer in flight, more "
            "devices or a smaller cache format",),
 )  # fmt: skip
 def overload(study: Study) -> Iterator[Fact]:
@@ -33,7 +35,9 @@ def overload(study: Study) -> Iterator[Fact]:
         The workload's requests in flight are at most `kv.sequences`.
 
     Why it matters
-        What does not fit waits for a place, and its users wait with it.
+        What does not fit waits for a place, and its users wait with it. An engine that gives pages
+        as requests grow (`admission = prompt`) runs more than fit whole, and stops some before
+        their end to begin them again later.
 
     Example
         deployment served {
@@ -52,25 +56,31 @@ def overload(study: Study) -> Iterator[Fact]:
         deployment better extends served { workload { concurrency = 32 req } }
     """
     found = study.costs
-    if found.load is None or not found.load.queued or not found.fits:
+    if found.load is None or not found.fits:
+        return
+    fit, asked = found.values["kv.sequences"], found.load.asked
+    if asked.value <= fit.value:
         return
     smallest = min(found.capacities, key=lambda c: c.requests.value)
     wait = _place_waited(study)
+    grown = "; more run, each with the pages that it has filled" if RUNNING in found.values else ""
     yield Fact(
         study.subject.place("workload"),
         {
-            "asked": found.load.asked.quantity,
-            "fits": found.values["kv.sequences"].quantity,
-            "queued": Quantity(found.load.queued, found.load.asked.dimension),
+            "asked": asked.quantity,
+            "fits": fit.quantity,
+            "rest": _rest(found.load, fit),
+            "runs": found.load.served.quantity,
+            "grown": grown,
             "length": Quantity(held_tokens(study.subject), TOKENS),
             "size": found.values["kv.bytes_per_request"].quantity,
             "holders": study.subject.degrees.holders,
             "each": smallest.requests.quantity,
-            "wait": _place_said(wait),
+            "wait": _place_said(found.load, wait),
         },
         (
-            ("in flight", found.load.asked.quantity),
-            ("fit", found.values["kv.sequences"].quantity),
+            ("in flight", asked.quantity),
+            ("fit", fit.quantity),
             *(() if wait is None else (("wait for a place", wait),)),
         ),
     )
@@ -88,7 +98,19 @@ def _place_waited(study: Study) -> Quantity | None:
     return None if wait is None else wait.quantity
 
 
-def _place_said(wait: Quantity | None) -> str:
+def _rest(load: Load, fit: Term) -> str:
+    """What becomes of those that do not fit."""
+    waits = shown(Quantity(load.queued, load.asked.dimension))
+    if load.served.value <= fit.value:
+        return f"{waits} wait"
+    if load.queued:
+        return f"{shown(load.served.quantity)} run as they grow, {waits} wait"
+    return "all run as they grow, and some are stopped before their end"
+
+
+def _place_said(load: Load, wait: Quantity | None) -> str:
+    if not load.queued:
+        return "some are begun twice"
     if wait is None:
         return "the rest queues"
     return f"a first token waits {shown(wait)} for a place"
@@ -102,8 +124,8 @@ def _place_said(wait: Quantity | None) -> str:
     "prompts arrive faster than they are prefilled: {rate} against {most} at the most",
     label="the workload asks {rate}",
     notes=(
-        "a prompt keeps the slowest stage busy for {stage}, which alone allows {alone}; the queue "
-        "grows without bound",
+        "a prompt among many keeps the slowest stage busy for {stage}, which alone allows {alone}; "
+        "the queue grows without bound",
     ),
     helps=("a lower rate, more replicas, or more prefix hits",),
 )
@@ -171,7 +193,8 @@ def rate_overrun(study: Study) -> Iterator[Fact]:
     """A rate for which the cache has no room cannot be served.
 
     What it checks
-        Requests in flight by Little's law are at most `kv.sequences`.
+        Requests in flight by Little's law are at most `kv.running`, or `kv.sequences` where an
+        engine keeps room for their ends.
 
     Why it matters
         The queue grows for as long as the rate holds; no time to the first token exists.
@@ -201,8 +224,8 @@ def rate_overrun(study: Study) -> Iterator[Fact]:
     if found.prefill is not None and found.prefill.saturated:  # KV203
         return
     whole = float(output_of(study.subject).value) * found.number("decode.tpot")
-    if "prefill.ttft" in found.values:
-        whole += found.number("prefill.ttft")
+    if found.prefill is not None:
+        whole += float(found.prefill.held.value)
     most = _sustained(study)
     if not whole or most is None:
         return
@@ -212,7 +235,7 @@ def rate_overrun(study: Study) -> Iterator[Fact]:
             "rate": Quantity(workload.rate, REQUEST_RATE),
             "most": most,
             "needed": found.load.asked.quantity,
-            "fits": found.values["kv.sequences"].quantity,
+            "fits": most_running(found.values).quantity,
             "whole": Quantity(whole, TIME),
         },
         (("rate", Quantity(workload.rate, REQUEST_RATE)), ("highest rate", most)),

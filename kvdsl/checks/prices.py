@@ -1,16 +1,20 @@
-"""Rules on money: prices that some devices have and others lack, or that nothing is paid by."""
+"""Rules on money: prices that some devices have and others lack, that nothing is paid by, or that a
+fleet and its deployments do not share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from kvdsl.checks.study import Fact
+from kvdsl.checks.study import Fact, Fill
 from kvdsl.costs.money import price_bill
 from kvdsl.costs.service import Service
-from kvdsl.diagnostics import Severity
+from kvdsl.diagnostics import Label, Severity
+from kvdsl.placement.placement import Placement
 from kvdsl.rules import Rule, rule
 from kvdsl.source import Span
+from kvdsl.spec.deployment import Deployment, Fleet
 from kvdsl.spelling import in_a_row
+from kvdsl.units import MONEY_RATE, Quantity, shown
 
 
 @rule(
@@ -125,4 +129,76 @@ def price_of_no_unit(made: Service) -> Iterator[Fact]:
     yield Fact(place, {"scope": scope, "there": there})
 
 
-RULES: tuple[Rule, ...] = (part_without_price, price_of_no_unit)
+@rule(
+    "KV219",
+    "two-prices",
+    Severity.WARNING,
+    "plan",
+    "`{name}` costs {fleet_cost} in fleet `{fleet}`, and {own_cost} by its own price",
+    label="the fleet's price: {fleet_price} per {fleet_scope}",
+    helps=(
+        "say one price: take `price` out of the fleet, which then adds up what each pays, or out "
+        "of `{name}`",
+    ),
+)
+def two_prices() -> Iterator[Fact]:
+    """A fleet's price that is not what its deployments pay.
+
+    What it checks
+        Where a fleet and a deployment of it both have a `price`, both give the same cost an hour.
+        A price that the catalog knows is no price of a deployment: any other replaces it.
+
+    Why it matters
+        A fleet's price holds for all of it, so that the deployment is told with one cost in its own
+        plan and with another in the fleet's. One of them is on no bill.
+
+    Example
+        deployment served {
+          model    = models.llama_3_1_8b
+          weights  = formats.bf16
+          kv       = formats.bf16
+          on       = 1 x nodes.hgx_h100
+          layout   { tp = 8 }
+          budget   { reserve = 3 GB }
+          price    = 2 USD/h per device
+          workload { context = 8 ktok; concurrency = 8 req }
+        }
+        fleet all {
+          deployments = [served]
+          price       = 20 USD/h per node
+        }
+
+    Instead
+        One price: that of the deployments, or of the fleet.
+
+        fleet better extends all { drop price }
+    """
+    yield from ()
+
+
+def two_prices_facts(
+    fleet: Fleet, deployment: Deployment, placements: Sequence[Placement]
+) -> Iterator[Fact]:
+    """Of one deployment of a fleet, where both say a price."""
+    given, own = fleet.origin("price"), deployment.origin("price")
+    if fleet.price is None or given is None or deployment.price is None or own is None:
+        return
+    if not placements:  # it cannot be planned
+        return
+    one, other = (price_bill(placements, by).whole for by in (fleet, deployment))
+    if one is None or other is None or one.value == other.value:
+        return
+    fills: dict[str, Fill] = {
+        "name": deployment.name,
+        "fleet": fleet.name,
+        "fleet_cost": one.quantity,
+        "own_cost": other.quantity,
+        "fleet_price": Quantity(fleet.price.value, MONEY_RATE),
+        "fleet_scope": fleet.price.scope,
+    }
+    label = f"its own: {shown(Quantity(deployment.price.value, MONEY_RATE))}"
+    label += f" per {deployment.price.scope}"
+    yield Fact(given.span, fills, labels=(Label(own.span, label),))
+
+
+RULES: tuple[Rule, ...] = (part_without_price, price_of_no_unit, two_prices)

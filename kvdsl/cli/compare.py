@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -14,11 +15,13 @@ from kvdsl.cli.files import deliver, shown_file, spare, spec_paths
 from kvdsl.cli.options import Output, color_option, file_names, output_option, outputs_or
 from kvdsl.cli.plan import say_errors
 from kvdsl.cli.progress import shown
+from kvdsl.diagnostics import Report
 from kvdsl.render import machine
-from kvdsl.render.characters import wrapped
+from kvdsl.render.characters import safe, wrapped
 from kvdsl.render.machine_plan import comparison_form, fleets_form
 from kvdsl.render.plan_tables import deployments_table, fleets_table
 from kvdsl.render.tables import as_markdown, as_text
+from kvdsl.spelling import nearest
 
 if TYPE_CHECKING:
     from kvdsl.comparison import Candidate
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
     from kvdsl.plan.fleets import FleetPlan
 
 FORMS = ("text", "markdown", "json")
+
+MOST_NAMED = 5
+"""Files and names that a message lists."""
 
 
 @click.command("compare")
@@ -44,46 +50,101 @@ def command(
     equal. The sums of their fleets stand in a table of their own.
     """
     from kvdsl.comparison import compare, compare_fleets
-    from kvdsl.diagnostics import Report
-    from kvdsl.project.catalog import Catalog
-    from kvdsl.project.loader import load
-    from kvdsl.sketches import planned
 
     asked = outputs_or(outputs, "text")
-    catalog = Catalog()
-    plans: list[tuple[str, Plan]] = []
-    fleets: list[tuple[str, FleetPlan]] = []
-    report = Report()
     paths = spec_paths(files)
     spare(paths, (output.path for output in asked))
-    for path in shown(console, ((p, p) for p in paths)):
-        made = planned(load(path, catalog))
-        report += made.report
-        plans += [(path, p) for p in made.plans if not names or p.name in names]
-        fleets += [(path, p) for p in made.fleets if not names or p.name in names]
-    say_errors(console, report)
+    found = _planned(console, paths)
+    say_errors(console, found.report)
+    if not found.report.failed:
+        _refuse_unknown(names, found.names, paths)
+    plans, fleets = _of_names(found.plans, names), _of_names(found.fleets, names)
     if len(plans) < 2 and len(fleets) < 2:
-        if report.failed:
-            return exit_of(report)
-        raise CommandError(_alone(plans, fleets, paths))
+        if found.report.failed:
+            return exit_of(found.report)
+        more = len(found.plans) > 1 if plans else len(found.fleets) > 1
+        raise CommandError(_alone(plans, fleets, paths, others=bool(names) and more))
+    if names and min(len(plans), len(fleets)) == 1:
+        (_, left), noun = (plans[0], "deployment") if len(plans) == 1 else (fleets[0], "fleet")
+        console.say(f"left out: `{safe(left.name)}` is the only {noun}")
     both = (
         compare([_candidate(plan, _title(path, plan, plans)) for path, plan in plans]),
         compare_fleets([_fleet(fleet, _title(path, fleet, fleets)) for path, fleet in fleets]),
     )
     for output in asked:
         deliver(console, [output], {output.form: _text(*both, output.form, console.columns)})
-    return exit_of(report)
+    return exit_of(found.report)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What stands in the files, each with its path; `broken` could not be resolved."""
+
+    plans: list[tuple[str, Plan]] = field(default_factory=list)
+    fleets: list[tuple[str, FleetPlan]] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+    report: Report = field(default_factory=Report)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        planned = (*(p.name for _, p in self.plans), *(f.name for _, f in self.fleets))
+        return tuple(dict.fromkeys((*planned, *self.broken)))
+
+
+def _planned(console: Console, paths: Sequence[str]) -> _Found:
+    from kvdsl.project.catalog import Catalog
+    from kvdsl.project.loader import load
+    from kvdsl.sketches import planned
+
+    catalog, found = Catalog(), _Found()
+    for path in shown(console, ((p, p) for p in paths)):
+        made = planned(load(path, catalog))
+        found.report += made.report
+        found.plans += [(path, plan) for plan in made.plans]
+        found.fleets += [(path, fleet) for fleet in made.fleets]
+        found.broken += made.broken
+    return found
+
+
+Named = TypeVar("Named", "tuple[str, Plan]", "tuple[str, FleetPlan]")
+
+
+def _of_names(every: list[Named], names: Sequence[str]) -> list[Named]:
+    return [each for each in every if not names or each[1].name in names]
+
+
+def _refuse_unknown(names: Sequence[str], known: Sequence[str], paths: Sequence[str]) -> None:
+    """CommandError where `--only` names what is not there: the rest would look like all of it."""
+    for name in names:
+        if name not in known:
+            near = nearest(name, known) or known[:MOST_NAMED]
+            hint = f"; there is {', '.join(map(safe, near))}" if near else ""
+            raise CommandError(f"no deployment or fleet `{safe(name)}` in {_files(paths)}{hint}")
 
 
 def _alone(
-    plans: Sequence[tuple[str, Plan]], fleets: Sequence[tuple[str, FleetPlan]], paths: Sequence[str]
+    plans: Sequence[tuple[str, Plan]],
+    fleets: Sequence[tuple[str, FleetPlan]],
+    paths: Sequence[str],
+    *,
+    others: bool,
 ) -> str:
-    there = "is one deployment" if plans else "is one fleet" if fleets else "is no deployment"
-    said = f"there {there} in {', '.join(map(shown_file, paths[:3]))}; a comparison wants two"
+    """Why nothing is compared; `others` says whether `--only` left out some that could be."""
+    found = [f"one {noun}" for noun, some in (("deployment", plans), ("fleet", fleets)) if some]
+    what = " and ".join(found) or "no deployment"
+    if others:
+        said = f"`--only` leaves {what} of {_files(paths)}; a comparison wants two: name another"
+    else:
+        said = f"there is {what} in {_files(paths)}; a comparison wants two"
     for path, plan in plans:
         if any(fact.path.partition(".")[0] == "compare" for fact in plan.facts):
             said += f"; `kvdsl plan {shown_file(path)}` shows the layouts of its `compare` lines"
     return said
+
+
+def _files(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - MOST_NAMED:,} more" if len(paths) > MOST_NAMED else ""
+    return ", ".join(map(shown_file, paths[:MOST_NAMED])) + more
 
 
 def _title(path: str, plan: Plan | FleetPlan, every: Sequence[tuple[str, Plan | FleetPlan]]) -> str:

@@ -51,6 +51,9 @@ MOST_NAMED = 4
 @click.option("--exit-code", is_flag=True, help="Exit with 4 where something changed.")
 @click.option("--exclude", "excluded", metavar="PATTERN", multiple=True,
               help="Leave out specs below a folder, as a line of .kvspecignore would.")  # fmt: skip
+@click.option("--policy", "policies", metavar="FILE", multiple=True,
+              help="Hold every deployment to the policies of a file, as it reads on each side. "
+              "Repeatable.")  # fmt: skip
 @click.option("--lock", metavar="FILE", default="kvspec.lock", show_default=True,
               help="The lock that says what the catalog was.")  # fmt: skip
 @click.option("--always", is_flag=True, help="Say so, too, where nothing changed.")
@@ -65,6 +68,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     fails: tuple[str, ...],
     exit_code: bool,
     excluded: tuple[str, ...],
+    policies: tuple[str, ...],
     lock: str,
     always: bool,
     outputs: tuple[Output, ...],
@@ -78,8 +82,8 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
 
     asked = asked_of(thresholds, fails)
     shown = outputs_or(outputs, "text")
-    spare(paths, (output.path for output in shown))
-    made = _difference(console, paths, against, excluded, lock, asked)
+    spare((*paths, *policies), (output.path for output in shown))
+    made = _difference(console, paths, against, excluded, policies, lock, asked)
     for output in shown:
         deliver(console, [output], {output.form: _text(console, made, output, always=always)})
     if passed := _not_counted(made, asked):
@@ -106,14 +110,16 @@ def _difference(
     paths: Sequence[str],
     against: str | None,
     excluded: Sequence[str],
+    policies: Sequence[str],
     lock: str,
     asked: Asked,
 ) -> Difference:
-    from kvdsl.cli.sides import Half, below, same_places
+    from kvdsl.cli.sides import Half, below, held_to, refuse_no_policies, same_places
     from kvdsl.project.reading import Refusal, read
     from kvdsl.project.revisions import NoRevision, revision
     from kvdsl.project.shelves import DISK, Disk
 
+    refuse_no_policies(policies)
     if against is None and len(paths) == 2:
         old, new = paths
         for path in paths:
@@ -122,11 +128,14 @@ def _difference(
             if Path(path).is_file() and isinstance(refused := read(Path(path)), Refusal):
                 raise CommandError(f"cannot read `{safe(path)}`: {refused.reason}")
         if old.endswith(".json"):
+            if policies:
+                raise click.UsageError("--policy holds files, and kept plans are none")
             return _since(console, old, new, asked)
         if Path(old).is_dir() != Path(new).is_dir():
             raise click.UsageError("compare two files or two folders, not one of each")
-        one = Half(Disk(old), below(DISK, old, excluded))
-        two = Half(Disk(new), below(DISK, new, excluded))
+        held = held_to(policies, DISK)
+        one = Half(Disk(old), below(DISK, old, excluded), held)
+        two = Half(Disk(new), below(DISK, new, excluded), held)
         return _compared(one, two, asked, (_beside(old, lock), _beside(new, lock)), console)
     if against is None and paths:
         raise click.UsageError("name two files or folders, or a revision: --against REV")
@@ -136,7 +145,10 @@ def _difference(
         raise CommandError(safe(str(error))) from None
     given = paths or (".",)
     try:
-        halves = [Half(shelf, same_places(shelf, given, excluded)) for shelf in (past, DISK)]
+        halves = [
+            Half(shelf, same_places(shelf, given, excluded), held_to(policies, shelf))
+            for shelf in (past, DISK)
+        ]
         halves = _own(console, halves, given, past.nested)
         return _compared(halves[0], halves[1], asked, (lock, lock), console)
     finally:

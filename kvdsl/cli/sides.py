@@ -16,6 +16,7 @@ from kvdsl.cli.exits import CommandError
 from kvdsl.render.characters import safe
 
 if TYPE_CHECKING:
+    from kvdsl.planning.deploy import Rulebook
     from kvdsl.project.catalog import Catalog
     from kvdsl.project.shelves import Shelf
     from kvdsl.review.sides import Side, Sketches
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Half:
     """A shelf, and its specs by the name that both sides know them by: `prod.kvspec` of two folders
-    is one file."""
+    is one file; and the files of policies that they are held to, each with its shelf."""
 
     shelf: Shelf
     paths: Mapping[str, str]
+    policies: tuple[tuple[Shelf, str], ...] = ()
 
 
 def same_places(shelf: Shelf, given: Sequence[str], excluded: Sequence[str]) -> dict[str, str]:
@@ -57,7 +59,7 @@ def below(shelf: Shelf, path: str, excluded: Sequence[str]) -> dict[str, str]:
 
 def unlike(old: Half, new: Half) -> tuple[str, ...]:
     """Names of files that do not read the same with all that they import. A file that only one
-    side has is one."""
+    side has is one, and every file is where a policy does not read the same."""
     from pathlib import Path
 
     from kvdsl.project.closure import same_text
@@ -65,6 +67,9 @@ def unlike(old: Half, new: Half) -> tuple[str, ...]:
 
     found = []
     same: set[str] = set()
+    held = zip(old.policies, new.policies, strict=True)
+    if not all(same_text(path, was, now) for (was, path), (now, _) in held):
+        return tuple(dict.fromkeys((*new.paths, *old.paths)))
     for name in dict.fromkeys((*new.paths, *old.paths)):
         one, two = old.paths.get(name), new.paths.get(name)
         if one is None or two is None or one != two:
@@ -96,15 +101,51 @@ def planned(console: Console, half: Half, names: Sequence[str], catalog: Catalog
     from kvdsl.sketches import sketched
 
     files: dict[str, Sketches] = {}
+    book = _book(half, catalog)
     paths = [(name, half.paths[name]) for name in names if name in half.paths]
     for name, path in shown(console, ((path, (name, path)) for name, path in paths)):
         text = half.shelf.read(Path(path))
         if isinstance(text, Refusal) and text.missing:
             continue
-        made = sketched(load(path, catalog, half.shelf))
+        made = sketched(load(path, catalog, half.shelf), book)
         # Two files that are compared by hand have one name for both, and show none.
         plans, fleets = (
             [replace(p, file=name) for p in each] for each in (made.plans, made.fleets)
         )
         files[name] = replace(made, plans=tuple(plans), fleets=tuple(fleets))
     return Side(half.shelf.title, files)
+
+
+def _book(half: Half, catalog: Catalog) -> Rulebook:
+    """The policies of a side. One that it cannot read holds nobody there: a revision may be older
+    than its policies."""
+    from kvdsl.pipeline import policies_of
+    from kvdsl.planning.deploy import Rulebook
+
+    found = (policies_of(path, catalog, shelf) for shelf, path in half.policies)
+    return Rulebook(tuple(policy for policies, _ in found for policy in policies))
+
+
+def held_to(paths: Sequence[str], shelf: Shelf) -> tuple[tuple[Shelf, str], ...]:
+    """Files of policies with the shelf that one side reads them from: one from outside a
+    repository is of no revision, and holds both sides as it lies."""
+    from pathlib import Path
+
+    from kvdsl.project.shelves import DISK
+
+    fence = shelf.fence(Path())
+    places = map(os.path.normpath, paths)
+    return tuple((DISK if fence.refused(Path(), each) else shelf, each) for each in places)
+
+
+def refuse_no_policies(paths: Sequence[str]) -> None:
+    """CommandError where a file, as it lies, has no policy, or a fault."""
+    from kvdsl.pipeline import policies_of
+
+    for path in paths:
+        policies, report = policies_of(path)
+        if report.failed:
+            fault = report.diagnostics[0]
+            raise CommandError(safe(f"{fault.span}: {fault.headline}"))
+        if not policies:
+            raise CommandError(f"no policy in `{safe(path)}`")

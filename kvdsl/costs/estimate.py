@@ -13,10 +13,11 @@ from kvdsl import units
 from kvdsl.arithmetic import arrayed, smaller, some, times
 from kvdsl.costs import cache as cached
 from kvdsl.costs import collectives, memory, money, weights
+from kvdsl.costs.admission import RUNNING, most_running, running
 from kvdsl.costs.decode import Decode
 from kvdsl.costs.fitted import fitted
 from kvdsl.costs.ideal import ideal
-from kvdsl.costs.load import Load
+from kvdsl.costs.load import Load, busiest_requests
 from kvdsl.costs.memory import Capacity, Ledger
 from kvdsl.costs.origins import of_layout
 from kvdsl.costs.pace import constants
@@ -65,6 +66,16 @@ class Estimate:
     def fits(self) -> bool:
         """Whether weights leave any room for the cache on every device."""
         return _fit(self.ledgers)
+
+    @property
+    def overrun(self) -> bool:
+        """Whether requests arrive faster than they are served: a queue grows without end."""
+        workload, load = self.subject.workload, self.load
+        if workload.rate is None or workload.concurrency is not None:
+            return False
+        if self.prefill is not None:
+            return self.prefill.endless
+        return load is not None and load.overfull and int(load.served.value) >= 1
 
     def number(self, name: str) -> float:
         return float(self.values[name].value)
@@ -122,7 +133,7 @@ def _timed(
     pace = constants(subject)
 
     def capacity() -> Term:
-        return of_memory["kv.sequences"]
+        return most_running(of_memory)
 
     if pace is None:
         found = ideal(placement, books, capacity)
@@ -131,7 +142,9 @@ def _timed(
 
     def free() -> dict[str, Term]:
         carried = found.load()
-        return {} if carried is None else {"memory.free": _free(placement, books, carried)}
+        if carried is None:
+            return {}
+        return {"memory.free": _free(placement, books, carried, of_memory["kv.sequences"])}
 
     def paid() -> dict[str, Term]:
         return money.paid([placement], subject.deployment, values)
@@ -189,13 +202,16 @@ def _of_token(placement: Placement, books: tuple[Ledger, ...]) -> tuple[Group, .
 def _of_length(placement: Placement, held: Callable[[], tuple[Capacity, ...]]) -> tuple[Group, ...]:
     subject = placement.subject
 
+    capacity = Once(lambda: memory.capacity_terms(subject, held()))
+
     def of_request() -> dict[str, Term]:
         return cached.request_terms(placement, cached.held_tokens(subject))
 
     return (
         (("kv.bytes_per_request", "state.bytes_per_request"), of_request),
         (("kv.copies",), lambda: {"kv.copies": cached.copies_term(placement)}),
-        (memory.CAPACITY, lambda: memory.capacity_terms(subject, held())),
+        (memory.CAPACITY, capacity),
+        ((RUNNING,), lambda: running(placement, capacity()["kv.sequences"])),
     )
 
 
@@ -222,19 +238,22 @@ def free_room(room: float, used: float) -> float:
     return room - used
 
 
-def _free(placement: Placement, books: tuple[Ledger, ...], carried: Load) -> Term:
-    """What the workload leaves of the cache's room on the fullest device."""
+def _free(placement: Placement, books: tuple[Ledger, ...], carried: Load, fit: Term) -> Term:
+    """What the workload leaves of the cache's room on the fullest device: with more that run than
+    fit whole, what those leave that do."""
     book = memory.fullest(books)
     stage = placement.stages[book.rank.stage]
     length = cached.held_tokens(placement.subject)
     common = smaller(placement.subject.workload.prefix_common, length)
     each = cached.request_on_rank(stage, length - common)
     shared = cached.request_on_rank(stage, common, states=some(common))
+    holders = of_layout(placement.subject, "holders", placement.degrees.holders)
+    whole = busiest_requests.derive("requests that fit whole there", in_flight=fit, holders=holders)
     used = Term(
         "cache of the requests on the busiest rank",
-        times(each, carried.busiest.value) + shared,
+        times(each, smaller(carried.busiest.value, whole.value)) + shared,
         units.BYTES,
-        inputs=(carried.busiest, book.token),
+        inputs=(carried.busiest, whole, book.token),
         note=f"requests of {units.grouped(length)} tok" if not arrayed(length) else "",
     )
     return free_room.derive("free room", room=book.room, used=used)

@@ -92,21 +92,31 @@ class Routed:
     def read(self, size: Term, tokens: Term) -> Term:
         """Bytes that a pass reads, of `size` on the rank, with the hits spread evenly over ranks;
         `tokens` are those of a DP rank."""
-        return bytes_hit.derive("bytes of experts hit", size=size, hit=self._hit(tokens))
+        return bytes_hit.derive("bytes of experts hit", size=size, hit=self.hit(tokens))
 
-    def read_by_busiest(self, size: Term, tokens: Term) -> Term:
-        """The same of the EP rank that is hit most: the others wait for it."""
+    def read_by_busiest(self, size: Term, tokens: Term, *, alone: bool = False) -> Term:
+        """The same of the EP rank that is hit most: the others wait for it. `alone`: one DP rank
+        has tokens."""
         hit = share_of_busiest.derive(
             "share hit on the busiest EP rank",
-            hit=self._hit(tokens),
+            hit=self.hit(tokens, alone=alone),
             above=self.above,
             ep=self.ep,
             own=self.own,
         )
         return bytes_hit.derive("bytes of experts hit", size=size, hit=hit)
 
-    def _hit(self, tokens: Term) -> Term:
-        drawn = gathered.derive("tokens of all DP ranks", tokens=tokens, ranks=self.ranks)
+    def drawn(self, *, alone: bool = False) -> Term:
+        """Experts that a token of each DP rank visits, all together."""
+        if alone:
+            return self.active
+        return gathered.derive("experts drawn", tokens=self.active, ranks=self.ranks)
+
+    def hit(self, tokens: Term, *, alone: bool = False) -> Term:
+        """The share of experts that `tokens` of each DP rank hit, or of one `alone`."""
+        drawn = tokens
+        if not alone:
+            drawn = gathered.derive("tokens of all DP ranks", tokens=tokens, ranks=self.ranks)
         return share_hit.derive(
             "share of experts hit", active=self.active, experts=self.experts, tokens=drawn
         )

@@ -7,13 +7,14 @@ closed loops, or arrivals a Poisson stream where a rate is given.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kvdsl import units
-from kvdsl.arithmetic import greater, real, smaller, where
+from kvdsl.arithmetic import greater, real, smaller, some
 from kvdsl.costs.load import place_wait
 from kvdsl.costs.origins import fixed
 from kvdsl.costs.pace import Constants
+from kvdsl.costs.queues import endless_wait, queue_wait
 from kvdsl.costs.steady import (
     Lengths,
     Steady,
@@ -25,6 +26,9 @@ from kvdsl.costs.steady import (
 from kvdsl.costs.step import FITTED, Setting, StagePace, paced
 from kvdsl.formulas import Term, formula, greatest, total
 from kvdsl.units import TIME
+
+PROMPT = "prefill"
+"""The pass of a prompt on each DP rank."""
 
 _CLOSED = "closed loops of clients stay bunched: the wait grows slower than their number"
 _TTFT = "time to the first token"
@@ -55,20 +59,15 @@ def crowd_wait(
     return real(queue) * ahead * shorter * real(one)
 
 
-@formula("R D^2 / (2 (1 - R D))", TIME, "M/D/1 as Zhong et al., DistServe, arXiv 2401.09670")
-def queue_wait(arrivals: float, one: float) -> float:
-    busy = real(arrivals) * real(one)
-    waited = real(arrivals) * real(one) ** 2 / (2 * where(busy < 1, 1 - busy, 1))
-    return where(busy < 1, waited, float("inf"))
-
-
 @dataclass(frozen=True, slots=True)
 class First:
-    """`service` is the pass of one prompt on each DP rank, `one` the time that a prompt keeps a
-    replica busy, `stages` its passes; of `ttft`, `held` is without waiting for a place."""
+    """`service` is the pass of one prompt by itself, `stages` its passes, `busy` the slowest of a
+    pass with a prompt on each DP rank, `one` the time that a prompt keeps a replica busy (at a rate
+    among many that wait); of `ttft`, `held` is without waiting for a place."""
 
     stages: tuple[StagePace, ...]
     service: Term
+    busy: Term
     one: Term
     ttft: Term
     held: Term
@@ -88,30 +87,42 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """A request's own prefill: its passes, their time, and how long it keeps a replica busy."""
+    """A request's own prefill: its passes and their time, the slowest stage where each DP rank has
+    a prompt, and how long a prompt keeps a replica busy; where prompts queue at a rate, also how
+    long it does so `alone`."""
 
     stages: tuple[StagePace, ...]
     service: Term
+    busy: Term
     one: Term
+    alone: Term | None = None
 
 
 def prefilled(
     setting: Setting, constants: Constants, lengths: Lengths, beside: Steady | None = None
 ) -> Own:
-    """The prefill of one prompt on each DP rank; `beside` a steady state, prompts share chunks."""
-    one_request = fixed("requests", 1, "one prompt on each DP rank", units.REQUESTS)
-    own = paced(setting, constants, prefilling(lengths.new, lengths, one_request, "prefill"))
-    stages, tokens = own, lengths.new
+    """The prefill of one prompt; `beside` a steady state, prompts share chunks."""
+    prompt = fixed("requests", 1, "one prompt on each DP rank", units.REQUESTS)
+    passed = prefilling(lengths.new, lengths, prompt, PROMPT)
+    every = paced(setting, constants, passed)
+    stages = every
+    if some(setting.ranks.value > 1):
+        lone = replace(passed, what="prefill of one prompt", alone=True)
+        stages = paced(setting, constants, lone)
+    busy = greatest("prefill in the slowest stage", [stage.time for stage in every])
+    tokens, chunk = lengths.new, busy
     if beside is not None and beside.chunk is not None and beside.tokens is not None:
-        stages, tokens = beside.chunk, beside.tokens
+        slowest = [stage.time for stage in beside.chunk]
+        tokens, chunk = beside.tokens, greatest("prefill in the slowest stage", slowest)
     one = prompt_time.derive(
         "time of a prompt in a replica",
         new=lengths.new,
         tokens=tokens,
-        chunk=greatest("prefill in the slowest stage", [stage.time for stage in stages]),
+        chunk=chunk,
         ranks=setting.ranks,
     )
-    return Own(own, total("prefill of a prompt", [stage.time for stage in own]), one)
+    service = total("prefill of a prompt", [stage.time for stage in stages])
+    return Own(stages, service, busy, one)
 
 
 def crowded(setting: Setting, constants: Constants, lengths: Lengths) -> Term:
@@ -128,19 +139,27 @@ def crowded(setting: Setting, constants: Constants, lengths: Lengths) -> Term:
     )
 
 
+def arriving(setting: Setting, constants: Constants, lengths: Lengths) -> Own:
+    """The prefill of prompts that arrive at a rate: those that wait fill an engine's steps, however
+    many requests are in flight."""
+    own = prefilled(setting, constants, lengths)
+    many = crowded(setting, constants, lengths)
+    # A prompt that is longer than a step takes as long alone.
+    return replace(own, one=many, alone=greatest("time of a prompt alone", [own.one, many]))
+
+
 def first(constants: Constants, lengths: Lengths, own: Own, met: Arrival) -> First:
-    """The time to the first token."""
+    """The time to the first token; at a rate `own` is of arrivals."""
     parts = [
         constants.entry,
         steps_met.derive("decode steps met", steps=constants.steps, step=met.step),
         own_prefill.derive("own prefill", own=constants.own, prefill=own.service),
-        *_wait(constants, lengths, own.one, met),
+        *_wait(constants, lengths, own, met),
     ]
     held = total("time to the first token, once in flight", parts)
-    if met.rate is not None or not positive(lengths.output):
-        return First(own.stages, own.service, own.one, held.named(_TTFT), held)
-    place = waited_place(met.asked, met.served, lengths.output, met.tpot, constants.full)
-    return First(own.stages, own.service, own.one, total(_TTFT, [*parts, place]), held)
+    place = _placed(constants, lengths, met)
+    ttft = held.named(_TTFT) if place is None else total(_TTFT, [*parts, place])
+    return First(own.stages, own.service, own.busy, own.one, ttft, held)
 
 
 def client_throughput(served: Term, tpot: Term, token: First, lengths: Lengths) -> Term:
@@ -161,10 +180,27 @@ def waited_place(asked: Term, served: Term, output: Term, tpot: Term, full: Term
     )
 
 
-def _wait(constants: Constants, lengths: Lengths, one: Term, met: Arrival) -> list[Term]:
+def _placed(constants: Constants, lengths: Lengths, met: Arrival) -> Term | None:
+    """Waiting for a place in the cache."""
+    if met.rate is not None:
+        return unplaced(met.asked, met.served)
+    if not positive(lengths.output):
+        return None
+    return waited_place(met.asked, met.served, lengths.output, met.tpot, constants.full)
+
+
+def unplaced(asked: Term, served: Term) -> Term | None:
+    """Of arrivals at a rate; None where all find a place, under every load."""
+    if not some(asked.value > served.value):
+        return None
+    return endless_wait.derive("wait for a place", asked=asked, served=served)
+
+
+def _wait(constants: Constants, lengths: Lengths, own: Own, met: Arrival) -> list[Term]:
     """Waiting for the prompts ahead."""
     if met.rate is not None:
-        return [queue_wait.derive("wait before prefill", arrivals=met.rate, one=one)]
+        alone, many = own.alone or own.one, own.one
+        return [queue_wait.derive("wait before prefill", arrivals=met.rate, alone=alone, many=many)]
     if not positive(lengths.output):
         return []
     crowd = crowd_wait.derive(
@@ -174,6 +210,6 @@ def _wait(constants: Constants, lengths: Lengths, one: Term, met: Arrival) -> li
         crowd=constants.crowd,
         output=lengths.output,
         length=constants.length,
-        one=one,
+        one=own.one,
     )
     return [crowd]

@@ -15,20 +15,23 @@ from typing import Any
 from kvdsl import units
 from kvdsl.arithmetic import (
     at_least,
-    finite_or,
-    floored,
-    greater,
     over,
-    raised,
     rate,
     real,
-    smaller,
     some,
     where,
 )
 from kvdsl.costs.decode import Decode, kinds_read, over_stages
 from kvdsl.costs.draft import Drafting, drafting
-from kvdsl.costs.first_token import Arrival, First, client_throughput, first, prefilled
+from kvdsl.costs.first_token import (
+    Arrival,
+    First,
+    Own,
+    arriving,
+    client_throughput,
+    first,
+    prefilled,
+)
 from kvdsl.costs.load import Load, arrivals_at, load, output_of, yielded
 from kvdsl.costs.load import carried as of_workload
 from kvdsl.costs.memory import Ledger
@@ -36,11 +39,12 @@ from kvdsl.costs.origins import fixed
 from kvdsl.costs.pace import Constants
 from kvdsl.costs.passes import RankTime
 from kvdsl.costs.prefill import Prefill, prompt_terms
+from kvdsl.costs.queues import Stay, flying, most_flying, remembered
 from kvdsl.costs.steady import Lengths, Steady, high_end, low_end, positive, steady
 from kvdsl.costs.step import RankPace, Setting, StagePace, setting
 from kvdsl.costs.times import Times, decode_group
 from kvdsl.costs.values import Group
-from kvdsl.formulas import Term, formula, greatest, total
+from kvdsl.formulas import Term, formula, total
 from kvdsl.placement.placement import Placement
 from kvdsl.placement.subject import Subject
 from kvdsl.recall import Once
@@ -64,8 +68,15 @@ class Serving:
 
     def first(self, found: Steady, carried: Load, lengths: Lengths, rate: Term | None) -> First:
         """The time to the first token beside a steady state."""
-        own = prefilled(self.setting, self.constants, lengths, found)
+        own = (
+            self.arriving(lengths)
+            if rate is not None
+            else prefilled(self.setting, self.constants, lengths, found)
+        )
         return first(self.constants, lengths, own, self.arrival(found, carried, rate))
+
+    def arriving(self, lengths: Lengths) -> Own:
+        return arriving(self.setting, self.constants, lengths)
 
     def arrival(self, found: Steady, carried: Load, rate: Term | None) -> Arrival:
         replicas = self.setting.replicas
@@ -118,7 +129,8 @@ def fitted(
         return ("prefill.",), lambda: _prefill_values(made(), prefill(), of_context=of_context)
 
     if role == "prefill":
-        only = Once(lambda: _prefill(made(), lengths, alone(made(), lengths, rate)))
+        chunk = None if rate is None else pace.chunk
+        only = Once(lambda: _prefill(made(), lengths, alone(made(), lengths, rate), chunk))
         return Times(prefill=only, groups=(prefills(only),))
     asked = Once(lambda: _asked(subject, made(), lengths, capacity(), rate))
     carried = Once(lambda: of_workload(subject, capacity(), asked))
@@ -129,7 +141,8 @@ def fitted(
         return Times(carried, step, groups=(decodes,))
 
     first = Once(lambda: made().first(found(), carried(), lengths, rate))
-    prefill = Once(lambda: _prefill(made(), lengths, first(), found().tokens))
+    filled = Once(lambda: found().tokens if rate is None else pace.chunk)
+    prefill = Once(lambda: _prefill(made(), lengths, first(), filled()))
     groups = (decodes, prefills(prefill))
     # Clients' output waits for first tokens too; a step alone does not know of these.
     if rate is not None or not positive(lengths.output):
@@ -158,48 +171,58 @@ def alone(made: Serving, lengths: Lengths, rate: Term | None = None) -> First:
     nothing = fixed("time of a step", 0.0, "nobody decodes here", TIME)
     one = fixed("requests in flight", 1, "nothing says how many prompts arrive", units.REQUESTS)
     met = Arrival(nothing, nothing, one, one, one, _arrivals(rate, made.setting.replicas))
-    own = prefilled(made.setting, made.constants, lengths)
+    own = (
+        made.arriving(lengths)
+        if rate is not None
+        else prefilled(made.setting, made.constants, lengths)
+    )
     return first(made.constants, lengths, own, met)
 
 
 # --- a rate as requests in flight ----------------------------------------------------------------
 
 
+def stays(made: Serving, lengths: Lengths, loaded: Callable[[Any], Load]) -> Stay:
+    """How long requests that arrive at a rate stay; `loaded` is the load of so many in flight. What
+    they meet does not depend on the rate, and is computed once for each count."""
+    own = made.arriving(lengths) if made.setting.role == "both" else None
+
+    def steadily(count: Any) -> tuple[Load, Steady]:
+        carried = loaded(count)
+        return carried, made.at(carried, lengths, closed=False)
+
+    known = remembered(steadily)
+
+    def among(rate: Term, count: Any) -> Any:
+        carried, found = known(count)
+        whole = real(lengths.output.value) * real(found.tpot.value)
+        if own is None:
+            return whole
+        met = made.arrival(found, carried, rate)
+        return first(made.constants, lengths, own, met).ttft.value + whole
+
+    return lambda rate: lambda count: among(rate, count)
+
+
+def of_count(subject: Subject, capacity: Term) -> Callable[[Any], Load]:
+    """The load of so many requests in flight."""
+
+    def loaded(count: Any) -> Load:
+        return load(subject, Term("requests in flight", count, units.REQUESTS), capacity)
+
+    return loaded
+
+
 def _asked(
     subject: Subject, made: Serving, lengths: Lengths, capacity: Term, rate: Term | None
 ) -> Term:
-    """Requests in flight that a rate means: the fewest that serve it, or, where even a full cache
-    cannot, what it asks then."""
-    limit = at_least(floored(capacity.value, 1), 1)
-    arriving = real(rate.value) if rate is not None else 0.0
-
-    def needed(count: Any) -> Any:
-        asked = Term("requests in flight", count, units.REQUESTS)
-        carried = load(subject, asked, capacity)
-        found = made.at(carried, lengths, closed=False)
-        wait: Any = 0.0
-        if subject.pool.role == "both":
-            wait = made.first(found, carried, lengths, rate).ttft.value
-        flying = arriving * (wait + real(lengths.output.value) * found.tpot.value)
-        return raised(finite_or(flying, limit), 1)  # a queue without end fills the cache
-
-    count = fewest(limit, needed)
-    return Term("requests in flight", count, units.REQUESTS, inputs=(rate,) if rate else (),
+    """Requests in flight that a rate means."""
+    if rate is None:
+        raise ValueError("requests in flight are said: nothing is to be solved")
+    stay = stays(made, lengths, of_count(subject, capacity))
+    count = flying(most_flying(capacity.value), rate.value, stay(rate))
+    return Term("requests in flight", count, units.REQUESTS, inputs=(rate,),
                 note="solved from the rate by Little's law")  # fmt: skip
-
-
-def fewest(limit: Any, needed: Callable[[Any], Any]) -> Any:
-    """The least count that is at least what it needs; what the limit needs, where none is. With an
-    array of limits each has its own."""
-    low, high = 0 * limit, 0 * limit + 1
-    while some(grows := (high < limit) & (high < needed(high))):
-        low, high = where(grows, high, low), where(grows, smaller(high * 2, limit), high)
-    while some(apart := high - low > 1):
-        middle = at_least((low + high) // 2, 1)
-        enough = middle >= needed(middle)
-        low = where(apart, where(enough, low, middle), low)
-        high = where(apart & enough, middle, high)
-    return where(high == limit, greater(high, needed(high)), high)
 
 
 # --- as a plan shows it --------------------------------------------------------------------------
@@ -269,10 +292,9 @@ def scaled(time: float, share: float) -> float:
 
 
 def _prefill(made: Serving, lengths: Lengths, token: First, chunk: Term | None = None) -> Prefill:
-    slowest = greatest("slowest stage", [stage.time for stage in token.stages])
     full = every_rank_busy.derive(
         "prefill throughput, every rank with a prompt", replicas=made.setting.replicas,
-        ranks=made.setting.ranks, new=lengths.new, stage=slowest,
+        ranks=made.setting.ranks, new=lengths.new, stage=token.busy,
     )  # fmt: skip
     return Prefill(
         _times(token.stages),
@@ -287,6 +309,8 @@ def _prefill(made: Serving, lengths: Lengths, token: First, chunk: Term | None =
         lengths.new,
         lengths.found,
         made.setting.block(lengths.new),
+        token.busy,
+        token.held,
         chunk,
         None if chunk is None else full,
     )
@@ -300,7 +324,7 @@ def kept_busy(one: float, ranks: int) -> float:
 def _prefill_values(made: Serving, found: Prefill, *, of_context: bool) -> dict[str, Term]:
     values = {"prefill.throughput": found.throughput}
     ttft = found.service.named("time to the first token") if of_context else found.ttft
-    if not found.saturated:
+    if some(ttft.value < float("inf")):
         values["prefill.ttft"] = ttft
         values.update(banded("prefill.ttft", ttft, made.constants.ttft))
     return values

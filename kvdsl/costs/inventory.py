@@ -49,11 +49,13 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """Products of one arithmetic: work of a token of a DP rank, and the device's peak."""
+    """Products of one arithmetic: work of a token of each DP rank, or of one `alone`, and the
+    device's peak."""
 
     row: str
     work: Term
     peak: Term | None
+    alone: Term
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +190,7 @@ class _Pile:
 
     modules: list[str]
     works: dict[str, Fraction]
+    alone: dict[str, Fraction]
     forms: dict[str, Format]
 
 
@@ -202,7 +205,7 @@ def _weights(placement: Placement, stage: Stage, book: Ledger) -> list[Weights]:
         if kind is None:
             continue
         own = kind == "dense" and copied_over_parts(placement, tensor.module)
-        pile = piles.setdefault((kind, own), _Pile([], {}, {}))
+        pile = piles.setdefault((kind, own), _Pile([], {}, {}, {}))
         if tensor.module not in pile.modules:
             pile.modules.append(tensor.module)
         if tensor.rows == 1:
@@ -211,8 +214,11 @@ def _weights(placement: Placement, stage: Stage, book: Ledger) -> list[Weights]:
         work = 2 * active(subject.model, tensor) * shard.layers
         if tensor.module not in tokens:
             tokens[tensor.module] = tokens_met(placement, tensor.module)
-        met = Fraction(work, tensor.layers * shard.parts) * tokens[tensor.module]
-        pile.works[form.title] = pile.works.get(form.title, Fraction(0)) + met
+        each, met = Fraction(work, tensor.layers * shard.parts), tokens[tensor.module]
+        pile.works[form.title] = pile.works.get(form.title, Fraction(0)) + each * met
+        pile.alone[form.title] = pile.alone.get(form.title, Fraction(0)) + each * min(
+            met, Fraction(1)
+        )
         pile.forms[form.title] = form
     found = []
     for (kind, own), pile in piles.items():
@@ -234,7 +240,10 @@ def _of_kind(
         peak = peak_of(device, form)
         row = row_of(device, form)
         label = f"work of a token in {kind}, {title.rpartition('.')[2]}"
-        products.append(Product(row, of_model(subject.model, label, tidy(work), WORK), peak))
+        both = (of_model(subject.model, label, tidy(each), WORK)
+                for each in (work, pile.alone[title]))  # fmt: skip
+        whole, alone = both
+        products.append(Product(row, whole, peak, alone))
         if work > widest[1]:
             widest, emulated = (row, work), narrower(form, row)
     found = routed(placement, stage) if kind == "experts" else None

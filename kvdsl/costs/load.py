@@ -151,7 +151,7 @@ def load(subject: Subject, asked: Term, capacity: Term, context: Term | None = N
         mean,
         micro,
         batch.derive("requests in a micro-batch", requests=busiest, micro_batches=micro),
-        context or _context(subject),
+        context or context_of(subject),
     )
 
 
@@ -168,7 +168,8 @@ def middle(prompt: Exact, output: Exact) -> Exact:
     return prompt + over(output, 2)
 
 
-def _context(subject: Subject) -> Term:
+def context_of(subject: Subject) -> Term:
+    """Tokens that a decode step reads of each request, the mean over those in flight."""
     workload = subject.workload
     if workload.classes:
         mean = Fraction(0)

@@ -33,6 +33,7 @@ class Constants:
     state: Term
     indexer: Term
     prefill: Term
+    decode: Term
     age: Term
     weights: Term
     experts: Term
@@ -92,7 +93,7 @@ _KNOWN: Recall[Constants] = Recall(64)
 def _constants(engine: Engine, pace: Pace, limits: Limits) -> Constants:
     found: dict[str, Term] = {}
     for block, dimensions in (
-        (pace.launches, {"prefill": NONE}),
+        (pace.launches, {"prefill": NONE, "decode": NONE}),
         (pace.reached, None),
         (pace.first, {"entry": TIME}),
     ):

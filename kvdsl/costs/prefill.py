@@ -1,25 +1,28 @@
 """Prefill: the time to the first token, with its queue.
 
 Comes in: a placement and its ledgers. Goes out: the pass of one prompt on each DP rank, the mean
-time to the first token and the throughput. A rate makes prompts queue as in M/D/1; a concurrency
+time to the first token and the throughput. A rate makes prompts queue; a concurrency
 alone says nothing of arrivals, so nothing queues. With `context` it is one unqueued prefill.
+At a rate prompts that wait share a pass, as clients' prompts do: it is what many of them take that
+bounds the rate.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import inf
 
 from kvdsl import units
-from kvdsl.arithmetic import at_least, real, some, times, where
+from kvdsl.arithmetic import at_least, real, some, times
 from kvdsl.arithmetic import rate as rate_of
 from kvdsl.costs import collectives, overlap, passes
 from kvdsl.costs.carried import prefill_carried
 from kvdsl.costs.collectives import CollectiveCost
+from kvdsl.costs.load import arrivals_at
 from kvdsl.costs.memory import Ledger, leaf
-from kvdsl.costs.origins import of_layout
+from kvdsl.costs.origins import fixed, of_layout
 from kvdsl.costs.passes import RankTime
+from kvdsl.costs.queues import queue_wait
 from kvdsl.formulas import Term, assumed, formula, greatest, total
 from kvdsl.placement.placement import Placement
 from kvdsl.placement.subject import Subject
@@ -40,15 +43,6 @@ def new_tokens(prompt: Number, hits: Number) -> Number:
 @formula("prompt - new tokens", units.TOKENS)
 def found_tokens(prompt: Number, new: Number) -> Number:
     return prompt - new
-
-
-@formula(
-    "service + R D^2 / (2 (1 - R D))", TIME, "M/D/1 as Zhong et al., DistServe, arXiv 2401.09670"
-)
-def queued_time(service: float, rate: float, stage: float) -> float:
-    busy = rate * stage
-    waited = rate * stage**2 / (2 * where(busy < 1, 1 - busy, 1))
-    return service + where(busy < 1, waited, inf)
 
 
 @formula("arrivals / servers", REQUEST_RATE, "requests spread evenly")
@@ -75,6 +69,9 @@ class PromptPass:
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
+    """`service` is the pass of one prompt on each DP rank, `stage` how long a prompt keeps the
+    slowest stage busy: at a rate among many that share its passes."""
+
     times: tuple[RankTime, ...]
     exchanges: tuple[CollectiveCost, ...]
     service: Term
@@ -85,36 +82,71 @@ class Prefill:
     found: Term
     block: Term
     """Tokens to compute and found of a prompt; the part of it that a rank works on."""
+    alone: Term
+    held: Term
+    """The slowest stage with one prompt on each DP rank; the time to the first token without what
+    is waited for a place."""
     chunk: Term | None = None
     full: Term | None = None
-    """Where others are decoded beside: prompt tokens of a DP rank in a step under the load, and the
-    throughput if every DP rank always had a prompt of its own."""
+    """At an engine's pace: prompt tokens of a DP rank in a step under the load, or where prompts
+    queue, and the throughput if every DP rank always had a prompt of its own."""
 
     @property
     def saturated(self) -> bool:
-        """Whether a queue only grows, under every load."""
+        """Whether the queue for prefill only grows, under every load."""
+        return not some(self.held.value < float("inf"))
+
+    @property
+    def endless(self) -> bool:
+        """Whether that queue, or the one for a place in the cache, does."""
         return not some(self.ttft.value < float("inf"))
+
+    def placed(self, wait: Term | None) -> Prefill:
+        """The same with a wait for a place."""
+        if wait is None:
+            return self
+        return replace(self, ttft=total("time to the first token", [self.held, wait]))
 
 
 def prefill(placement: Placement, books: tuple[Ledger, ...]) -> Prefill:
     subject = placement.subject
     new, found = prompt_terms(subject)
     made = pass_of_prompts(placement, books)
-    stages = list(made.stages)
-    service = total("prefill of a prompt", stages)
-    slowest = made.stage
-    servers = _servers(placement)
+    service = total("prefill of a prompt", list(made.stages))
+    workload, stage = subject.workload, made.stage
+    if workload.rate is not None and workload.context is None:
+        stage = _among_many(placement, books)
+    ttft = _ttft(placement, service, made.stage, stage)
     return Prefill(
         made.times,
         made.exchanges,
         service,
-        slowest,
-        _ttft(subject, service, slowest, servers),
-        throughput(placement, new, slowest),
+        stage,
+        ttft,
+        throughput(placement, new, stage),
         new,
         found,
         made.block,
+        made.stage,
+        ttft,
     )
+
+
+MANY = 4096
+"""Prompts in a pass that more would hardly make cheaper: what a pass reads once is a thousandth of
+what it computes."""
+
+
+@formula("time of the slowest stage / prompts in the pass", TIME, "prompts that wait share a pass")
+def time_among(stage: float, prompts: int) -> float:
+    return real(stage) / real(prompts)
+
+
+def _among_many(placement: Placement, books: tuple[Ledger, ...]) -> Term:
+    """How long a prompt keeps the slowest stage busy where many wait."""
+    prompts = fixed("prompts in a pass", MANY, "as many as wait", units.REQUESTS)
+    stage = pass_of_prompts(placement, books, prompts).stage
+    return time_among.derive("time of a prompt among many", stage=stage, prompts=prompts)
 
 
 def _servers(placement: Placement) -> Term:
@@ -170,19 +202,20 @@ def prompt_terms(subject: Subject) -> tuple[Term, Term]:
     return new, found_tokens.derive("tokens found", prompt=prompt, new=new)
 
 
-def _ttft(subject: Subject, service: Term, stage: Term, servers: Term) -> Term:
-    workload = subject.workload
+def _ttft(placement: Placement, service: Term, alone: Term, many: Term) -> Term:
+    workload = placement.subject.workload
     if workload.context is not None:
         return service.named("time to the first token")
-    if workload.rate is None:
+    rate = arrivals_at(placement.subject)
+    if rate is None:
         waited = assumed("wait before prefill", 0.0, TIME,
                          "a concurrency says nothing of arrivals, so nothing queues")  # fmt: skip
         return total("time to the first token", [service, waited])
-    rate = leaf(workload, "rate", "arrivals", workload.rate, REQUEST_RATE)
-    share = subject.pool.share
-    if share is not None and share != 1:
-        own = tidy(Fraction(workload.rate) * Fraction(share))
-        rate = Term("arrivals in the pool", own, REQUEST_RATE, inputs=(rate,),
-                    note="the pool's share")  # fmt: skip
-    each = rate_of_server.derive("arrivals at a server", rate=rate, servers=servers)
-    return queued_time.derive("time to the first token", service=service, rate=each, stage=stage)
+    return queued(placement, service, alone, many, rate)
+
+
+def queued(placement: Placement, service: Term, alone: Term, many: Term, rate: Term) -> Term:
+    """The time to the first token where prompts arrive at the pool at a rate."""
+    each = rate_of_server.derive("arrivals at a server", rate=rate, servers=_servers(placement))
+    wait = queue_wait.derive("wait before prefill", arrivals=each, alone=alone, many=many)
+    return total("time to the first token", [service, wait])

@@ -140,7 +140,8 @@ def steady(
     closed: bool = True,
 ) -> Steady:
     """The steady state of a load; not `closed` where requests arrive at a rate."""
-    step = paced(setting, constants, _decoding(load, drafting))
+    passed = _decoding(load, drafting, undisturbed=setting.role == "decode")
+    step = paced(setting, constants, passed)
     through = total("all stages", [stage.time for stage in step])
     verified = through
     if len(step) > 1:
@@ -175,9 +176,10 @@ def _no_prompts() -> Term:
     return fixed("prompts of others", 0.0, "nobody prefills here", TIME)
 
 
-def _decoding(load: Load, drafting: Drafting) -> Passed:
+def _decoding(load: Load, drafting: Drafting, *, undisturbed: bool) -> Passed:
     tokens = step_tokens.derive("tokens of a DP rank", requests=load.batch, each=drafting.verified)
-    return Passed("decode step", tokens, tokens, load.batch, load.context, load.context)
+    return Passed("decode step", tokens, tokens, load.batch, load.context, load.context,
+                  undisturbed=undisturbed)  # fmt: skip
 
 
 def prefilling(tokens: Term, lengths: Lengths, requests: Term, what: str) -> Passed:

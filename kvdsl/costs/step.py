@@ -16,6 +16,7 @@ from fractions import Fraction
 from kvdsl.arithmetic import greater, over, real, smaller, times, where
 from kvdsl.costs import collectives, overlap
 from kvdsl.costs.collectives import CollectiveCost
+from kvdsl.costs.experts import Routed
 from kvdsl.costs.inventory import CacheRead, Inventory, Weights, inventories
 from kvdsl.costs.memory import Ledger
 from kvdsl.costs.origins import fixed, of_layout
@@ -50,6 +51,23 @@ def longer(reading: float, computing: float) -> float:
 @formula("work of a token x tokens", WORK)
 def work_of(each: float, tokens: float) -> float:
     return real(each) * real(tokens)
+
+
+@formula(
+    "work of a token x (tokens + rows empty x experts x share hit / experts that tokens draw)",
+    WORK,
+    "each expert that is hit multiplies whole tiles",
+)
+def work_in_tiles(
+    each: float, tokens: float, empty: float, experts: int, hit: float, drawn: float
+) -> float:
+    return real(each) * (real(tokens) + real(empty) * real(experts) * real(hit) / real(drawn))
+
+
+EMPTY = fixed(
+    "rows empty in the last tile of an expert", 8, "half of 16 rows: PTX ISA 8.5, mma.m16n8k16",
+    TOKENS,
+)  # fmt: skip
 
 
 @formula("share of the peak x share of that in grouped products", NONE)
@@ -101,6 +119,10 @@ class Passed:
     prefill: bool = False
     all_parts: Term | None = None
     """Where a prompt is cut over ranks, the tokens of all; `tokens` are those of one."""
+    alone: bool = False
+    """Whether the other DP ranks bring no tokens."""
+    undisturbed: bool = False
+    """A decode step where nobody prefills, ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +292,7 @@ def _module(stock: Inventory, weights: Weights, constants: Constants, passed: Pa
     size, reached = weights.size, constants.weights
     if weights.routed is not None:
         reached = constants.emulated if weights.emulated else constants.experts
-        size = weights.routed.read_by_busiest(size, tokens)
+        size = weights.routed.read_by_busiest(size, tokens, alone=passed.alone)
     read = read_time.derive(f"{word} read", size=size, bandwidth=stock.bandwidth, reached=reached)
     works = []
     for product in weights.products:
@@ -281,17 +303,29 @@ def _module(stock: Inventory, weights: Weights, constants: Constants, passed: Pa
         share = constants.products(product.row)
         if weights.routed is not None:
             share = grouped_share.derive("share reached", products=share, grouped=constants.grouped)
+        each = product.alone if passed.alone else product.work
+        if weights.routed is None:
+            work = work_of.derive(f"work of {word}", each=each, tokens=tokens)
+        else:
+            work = _work_in_tiles(weights.routed, each, tokens, alone=passed.alone)
         works.append(
-            product_time.derive(
-                f"{word} computed",
-                work=work_of.derive(f"work of {word}", each=product.work, tokens=tokens),
-                peak=product.peak,
-                reached=share,
-            )
+            product_time.derive(f"{word} computed", work=work, peak=product.peak, reached=share)
         )
     computed = total(f"{word} computed", works) if len(works) > 1 else works[0]
     module = MODULES.get(weights.kind, weights.kind)
     return ModuleTime(module, read, computed, longer.derive(word, reading=read, computing=computed))
+
+
+def _work_in_tiles(routed: Routed, each: Term, tokens: Term, *, alone: bool) -> Term:
+    return work_in_tiles.derive(
+        "work of routed experts",
+        each=each,
+        tokens=tokens,
+        empty=EMPTY,
+        experts=routed.experts,
+        hit=routed.hit(tokens, alone=alone),
+        drawn=routed.drawn(alone=alone),
+    )
 
 
 MODULES = {"dense": "ffn", "experts": "routed_experts"}
@@ -351,6 +385,10 @@ def _bytes(part: CacheRead, passed: Passed) -> Term:
 
 def _launches(stock: Inventory, constants: Constants, passed: Passed) -> Term:
     factor = fixed("factor", 1, "a decode step is replayed from a graph")
+    if passed.prefill:
+        factor = constants.prefill
+    elif passed.undisturbed:
+        factor = constants.decode
     kinds = (
         ("layers", stock.layers, constants.layer),
         ("routed experts", stock.sparse, constants.sparse),
@@ -365,7 +403,7 @@ def _launches(stock: Inventory, constants: Constants, passed: Passed) -> Term:
             layers=layers,
             each=each,
             age=constants.age,
-            factor=constants.prefill if passed.prefill else factor,
+            factor=factor,
         )
         for word, layers, each in kinds
         if not isinstance(layers.value, int) or layers.value

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
-from kvdsl.arithmetic import at_least, over, real, smaller, some, where
+from kvdsl.arithmetic import at_least, finite_or, greater, over, real, smaller, some, where
 from kvdsl.costs.load import Load, arrivals_at, output_of
 from kvdsl.costs.memory import Ledger
 from kvdsl.costs.origins import fixed, of_layout
@@ -39,17 +40,26 @@ _EACH = fixed("tokens that a step yields", 1, "one of each request")
 
 
 @formula(
-    "arrivals x output x time of a step / (1 - arrivals x prefill), at most those in flight",
+    "arrivals x output x the shorter round, with prompts one by one, step / (1 - R D), or in "
+    "shared passes, (step + D - d) / (1 - R d); at most those in flight",
     REQUESTS,
-    "Little's law; prefill and decode take turns on a device, and what finds no place does not "
-    "decode",
+    "Little's law; prefill and decode take turns on a device, a pass takes D and d for each "
+    "further prompt, and what finds no place does not decode",
 )
 def decoding(
-    arrivals: float, output: float, step: float, prefill: float, there: Number
+    arrivals: float, output: float, step: float, alone: float, many: float, there: Number
 ) -> float:  # fmt: skip
-    left = 1 - real(arrivals) * real(prefill)
-    made = real(arrivals) * real(output) * real(step) / where(left > 0, left, 1)
-    return where(left > 0, smaller(made, real(there)), real(there))
+    each = real(many)
+    single = greater(real(alone), each)
+    one_by_one = _round(real(step), real(arrivals) * single)
+    shared = _round(real(step) + single - each, real(arrivals) * each)
+    made = real(arrivals) * real(output) * finite_or(smaller(one_by_one, shared), 0.0)
+    return where(real(arrivals) * each < 1, smaller(made, real(there)), real(there))
+
+
+def _round(fixed: Any, busy: Any) -> Any:
+    """A step and its prompts, of which each arrival adds to the next."""
+    return where(busy < 1, fixed / where(busy < 1, 1 - busy, 1), float("inf"))
 
 
 @formula("requests / output, at least 1", NONE, "prompts that come in a step are computed together")
@@ -59,10 +69,11 @@ def prompts_together(requests: Number, output: Number) -> Number:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What a token waits for prompts of others, and the tokens a second in passes of so many."""
+    """What a token waits for prompts of others, and of clients' prompts the tokens a second in
+    passes of so many: at a rate they are as many as wait."""
 
     prompts: Term
-    throughput: Term
+    throughput: Term | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +96,16 @@ class Turns:
         else:
             met = decoding.derive(
                 "requests that decode on a rank", arrivals=self.arrivals, output=self.output,
-                step=step, prefill=self.first.stage, there=load.busiest,
+                step=step, alone=self.first.alone, many=self.first.stage, there=load.busiest,
             )  # fmt: skip
         together = prompts_together.derive("prompts in a pass", requests=met, output=self.output)
-        chunk, tokens, flow = self.first.stage, self.first.new, self.first.throughput
+        chunk, tokens = self.first.alone, self.first.new
         if some(together.value > 1):
             chunk = pass_of_prompts(self.placement, self.books, together).stage
             tokens = step_tokens.derive(
                 "prompt tokens of a pass", requests=together, each=self.first.new
             )
-            flow = throughput(self.placement, tokens, chunk)
+        flow = throughput(self.placement, tokens, chunk) if self.arrivals is None else None
         prompts = prompts_share.derive(
             "prompts of others",
             waited=_IN_FULL,

@@ -77,7 +77,8 @@ class Answer:
 @dataclass(frozen=True, slots=True)
 class RequirementResult:
     """A `require` or `expect`, judged. `value`, `bound` and `margin` are what a comparison has;
-    `largest` are the three largest terms of the value where it fails, `name` is what it is of."""
+    `largest` are the three largest terms of the value where it fails, `name` is what it is of,
+    `waived` the reason of the `allow` under which it may fail."""
 
     keyword: Literal["require", "expect"]
     text: str
@@ -91,6 +92,7 @@ class RequirementResult:
     largest: tuple[Term, ...]
     span: Span
     name: str = ""
+    waived: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,8 +275,10 @@ class Comparison:
 @dataclass(frozen=True, slots=True)
 class SweepTable:
     """All combinations of a sweep: the axes, the values shown, and a row a point. `reasons` has
-    for each row why it cannot be planned, or nothing. Where the rows are too many for people,
-    `told` are those that they are shown, each with why it is among them."""
+    for each row why it cannot be planned, or nothing. `holds` says of each row whether all that is
+    required holds, None where there is no plan to judge; it is empty where nothing is required.
+    Where the rows are too many for people, `told` are those that they are shown, each with why it
+    is among them."""
 
     name: str
     axes: tuple[str, ...]
@@ -282,6 +286,7 @@ class SweepTable:
     rows: tuple[tuple[tuple[str, ...], tuple[Quantity | None, ...]], ...]
     reasons: tuple[str, ...] = ()
     told: tuple[tuple[int, str], ...] = ()
+    holds: tuple[bool | None, ...] = ()
 
     @property
     def people(self) -> tuple[tuple[int, str], ...]:
@@ -290,6 +295,11 @@ class SweepTable:
 
     def reason(self, row: int) -> str:
         return self.reasons[row] if row < len(self.reasons) else ""
+
+    def verdict(self, row: int) -> str:
+        """`hold` or `fail`, of the requirements; empty where nothing says."""
+        held = self.holds[row] if row < len(self.holds) else None
+        return "" if held is None else "hold" if held else "fail"
 
 
 @dataclass(frozen=True, slots=True)

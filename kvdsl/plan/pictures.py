@@ -8,7 +8,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Cell:
     """A device of the placement picture: what its rank holds. `share` tells equal shares apart
-    (devices with the same share hold the same bytes); idle devices have none."""
+    (devices with the same share hold the same bytes); idle devices have none. `taken_by` is the
+    deployment beside this one that an idle device belongs to."""
 
     device: int
     rank: str
@@ -19,6 +20,7 @@ class Cell:
     share: str
     copy_of: str
     idle: bool = False
+    taken_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

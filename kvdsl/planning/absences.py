@@ -12,9 +12,13 @@ from kvdsl.costs.estimate import Estimate
 from kvdsl.costs.money import Bill, power_bill, price_bill
 from kvdsl.formulas import Term
 from kvdsl.placement.placement import Placement
+from kvdsl.planning.pools import QUEUED
 from kvdsl.spec.deployment import Deployment, Fleet
 from kvdsl.spelling import in_a_row
 
+GROWING = (
+    "requests arrive faster than they are served, so that the wait for a first token has no end"
+)
 COST = ("cost.per_hour", "cost.per_mtok")
 
 
@@ -28,7 +32,11 @@ def absences(
     found = paid_absences(placements, deployment)
     if "cost.per_hour" in values:
         found["cost.per_mtok"] = "no token of output is told, so none has a price"
+    if any(pool.overrun for pool in estimates.values()):
+        found.update(dict.fromkeys(QUEUED, GROWING))
     for name, pool in estimates.items():
+        if name and pool.overrun:
+            found.update({f"pools.{name}.{word}": GROWING for word in QUEUED})
         own = paid_absences([pool.placement], deployment) if name else {}
         found.update({f"pools.{name}.{word}": said for word, said in own.items()})
     return {name: said for name, said in found.items() if name not in values}

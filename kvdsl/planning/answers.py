@@ -80,8 +80,9 @@ def _waiting(plan: Plan) -> str:
 
 
 def _requests(plan: Plan) -> tuple[Quantity | None, Quantity | None]:
-    """Requests that fit, and those that the workload has in flight."""
-    fit, asked = plan.values.get("kv.sequences"), plan.values.get("workload.concurrency")
+    """Requests that run at once, and those that the workload has in flight."""
+    fit = plan.values.get("kv.running", plan.values.get("kv.sequences"))
+    asked = plan.values.get("workload.concurrency")
     return fit.quantity if fit else None, asked.quantity if asked else None
 
 

@@ -23,9 +23,11 @@ from kvdsl.planning import charts, flows, headlines, pictures, views
 from kvdsl.planning.answers import MORE, answers
 from kvdsl.planning.deploy import Outcome, outcome
 from kvdsl.planning.facts import deployment_facts
+from kvdsl.planning.neighbours import taken
 from kvdsl.planning.subjects import ideal, recipe_title, subject
 from kvdsl.planning.sweep_charts import sweep_charts
 from kvdsl.planning.told import Told
+from kvdsl.requirements import JUDGED
 from kvdsl.source import SourceFile, Span
 from kvdsl.spec.deployment import Deployment, Pool
 from kvdsl.spec.engine import Engine
@@ -41,10 +43,12 @@ def build(
     sweeps: Sequence[SweepTable] = (),
     doc: str = "",
     written: Layout | None = None,
+    beside: Sequence[Deployment] = (),
 ) -> Plan:
     """The plan of an outcome. `sources` are the spec's files, the deployment's own first; `doc`
     documents the file, for a deployment that has no words of its own; `written` is the spec's
-    layout where another was asked for from outside."""
+    layout where another was asked for from outside; `beside` are the other deployments of its
+    fleets."""
     deployment = found.deployment
     pool = next(iter(deployment.pools.values()))
     judged = tuple(one.result for one in found.judged)
@@ -70,7 +74,7 @@ def build(
         values=found.values,
         requirements=judged,
         findings=findings,
-        pictures=_pictures(found),
+        pictures=_pictures(found, beside),
         memory=tuple(bar for n, e in found.estimates.items() for bar in views.memory_bars(n, e)),
         cache=tuple(row for n, e in found.estimates.items() for row in views.cache_rows(n, e)),
         charts=(*_charts(found, others), *flows.fetch_charts(found.service), *sweep_charts(sweeps)),
@@ -283,8 +287,13 @@ def _formats(pool: Pool) -> str:
 # --- parts -------------------------------------------------------------------------------------
 
 
-def _pictures(found: Outcome) -> tuple[Picture, ...]:
-    return pictures.joined([pictures.picture(n, e.placement) for n, e in found.estimates.items()])
+def _pictures(found: Outcome, beside: Sequence[Deployment]) -> tuple[Picture, ...]:
+    return pictures.joined(
+        [
+            pictures.picture(name, each.placement, taken(each.subject.pool.on, beside))
+            for name, each in found.estimates.items()
+        ]
+    )
 
 
 Others = Sequence[tuple[Layout, Outcome]]
@@ -318,12 +327,8 @@ def _candidate(found: Outcome, layout: Layout | None, *, main: bool) -> Candidat
                      main, note)  # fmt: skip
 
 
-BROKEN = frozenset({"KV146", "KV910", "KV911", "KV912"})
-"""Findings of the plan stage that a compared layout would have: requirements that it breaks."""
-
-
 def _planning(told: Told) -> bool:
-    return told.rule.stage != "plan" or told.rule.code in BROKEN
+    return told.rule.stage != "plan" or told.rule.code in JUDGED
 
 
 def _charts(found: Outcome, others: Others) -> tuple[Chart, ...]:

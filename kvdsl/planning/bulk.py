@@ -16,16 +16,18 @@ from operator import add
 from typing import Any
 
 from kvdsl import units
-from kvdsl.arithmetic import finite_or, greater
+from kvdsl.arithmetic import greater
 from kvdsl.checks.findings import placed
 from kvdsl.costs import memory
+from kvdsl.costs.admission import RUNNING, running
 from kvdsl.costs.closed_loops import beside, place
 from kvdsl.costs.first_token import client_throughput
-from kvdsl.costs.fitted import Serving, alone, fewest, serving
+from kvdsl.costs.fitted import Serving, alone, serving, stays
 from kvdsl.costs.load import Load, arriving_throughput, load
 from kvdsl.costs.memory import Ledger
 from kvdsl.costs.pace import Constants, constants
 from kvdsl.costs.prefill import found_tokens, new_tokens
+from kvdsl.costs.queues import endless_wait, flying, most_flying
 from kvdsl.costs.steady import Lengths
 from kvdsl.diagnostics import Diagnostic, Severity
 from kvdsl.formulas import Term
@@ -160,6 +162,8 @@ def served(
             values[name] = join(values[name], value) if name in values else value
     values.update(_prefilled(pools, loads, values, found, pace))
     if loads.rate is not None and "prefill.ttft" in values:
+        for one in found:
+            values["prefill.ttft"] = values["prefill.ttft"] + one.unplaced
         fits &= isfinite(values["prefill.ttft"])  # a queue that only grows
     return Served(values, fits)
 
@@ -185,21 +189,9 @@ class _Decoding:
 
     def _in_flight(self, rate: Array) -> Array:
         """Little's law, as a plan solves it."""
-        from numpy import ceil, maximum
-
         arriving = Term("arrivals", rate, units.REQUEST_RATE)
-
-        def needed(count: Array) -> Array:
-            carried = self._load(count)
-            found = self.made.at(carried, self.lengths, closed=False)
-            time = self.loads.output * _array(found.tpot, self.loads)
-            if self.pool.role == "both":
-                token = self.made.first(found, carried, self.lengths, arriving)
-                time = time + _array(token.ttft, self.loads)
-            return ceil(finite_or(rate * time, limit))
-
-        limit = maximum(self.capacity, 1)
-        return fewest(limit, needed)
+        stay = stays(self.made, self.lengths, self._load)
+        return flying(most_flying(self.capacity), rate, stay(arriving))
 
     @property
     def fits(self) -> Array:
@@ -228,6 +220,11 @@ class _Decoding:
                 flow = client_throughput(self.load.served, self.found.tpot, token, self.lengths)
                 values["decode.throughput"] = _array(flow, self.loads)
         return values
+
+    @property
+    def unplaced(self) -> Array:
+        """What arrivals at a rate wait for a place here: nothing, or for ever."""
+        return endless_wait(asked=self.load.asked.value, served=self.load.served.value)
 
     @property
     def place(self) -> Term:
@@ -350,4 +347,5 @@ def _fitting(pool: Prepared, prompt: int, output: int) -> float:
                         prefix_hits=said.prefix_hits, prefix_common=said.prefix_common)  # fmt: skip
     placed = replace(pool.placement, subject=replace(pool.placement.subject, workload=workload))
     found = memory.capacities(placed, pool.books)
-    return float(memory.capacity_terms(placed.subject, found)["kv.sequences"].value)
+    fit = memory.capacity_terms(placed.subject, found)["kv.sequences"]
+    return float(running(placed, fit).get(RUNNING, fit).value)

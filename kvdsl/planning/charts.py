@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from kvdsl.costs import cache
+from kvdsl.costs.admission import most_running
 from kvdsl.costs.estimate import Estimate, estimate, memory_estimate, reloaded
 from kvdsl.costs.pace import pace_of
 from kvdsl.placement.placement import Placement
@@ -16,6 +17,8 @@ from kvdsl.spec.workload import Workload
 from kvdsl.units import counted, grouped
 
 LENGTHS = tuple(1024 * 2**n for n in range(11))
+"""Where no model says how far it goes."""
+
 MOST_POINTS = 13
 """Numbers of requests that a chart looks at, beside the workload's own."""
 
@@ -37,14 +40,15 @@ def _fitted_over_load(found: Estimate) -> Iterator[Chart]:
         return
     gpus = found.number("gpus")
     asked = float(found.load.asked.value) if found.load else 0.0
-    most = float(found.values["kv.sequences"].value)
+    most = float(most_running(found.values).value)
     counts = in_flight(most, asked)
     marks = ((asked, "the workload"), (most, "full"))
     if "prefill.ttft" in found.values:
         line = _points(counts, lambda count: _step(found, "prefill.ttft", concurrency=count))
         yield Chart(
             "ttft_over_load", "Time to the first token over requests in flight",
-            f"Milliseconds to the first token against requests in flight; {grouped(most)} fit.",
+            "Milliseconds to the first token against requests in flight; "
+            f"{grouped(most)} run at once.",
             "requests in flight", "req", "time to the first token", "ms",
             (Series("TTFT", tuple(line), main=True),), marks, log_x=True, log_y=True,
         )  # fmt: skip
@@ -54,7 +58,7 @@ def _fitted_over_load(found: Estimate) -> Iterator[Chart]:
 
     yield Chart(
         "rate_over_load", "Output of a GPU over requests in flight",
-        f"Output tokens a second and GPU against requests in flight; {grouped(most)} fit.",
+        f"Output tokens a second and GPU against requests in flight; {grouped(most)} run at once.",
         "requests in flight", "req", "output of a GPU", "tok/s",
         (Series("output", tuple(_points(counts, rate)), main=True),), marks, log_x=True,
     )  # fmt: skip
@@ -98,14 +102,27 @@ def _points(values: tuple[int, ...], of: Callable[[int], float]) -> Iterator[tup
             yield float(value), y
 
 
+def lengths_of(found: Estimate) -> tuple[int, ...]:
+    """Lengths of a request that a chart looks at: doubled up to the longest that the model takes,
+    or the workload's own where that is longer, which a finding tells."""
+    most = found.subject.model.max_context
+    if most is None:
+        return LENGTHS
+    last = max(int(most), int(cache.held_tokens(found.subject)))
+    first = min(LENGTHS[0], max(1, last // 4))
+    return (*(first * 2**n for n in range(64) if first * 2**n < last), last)
+
+
 def _capacity(found: Estimate, compared: Mapping[str, Estimate]) -> Chart:
+    lengths = lengths_of(found)
+
     def line(name: str, made: Estimate, *, main: bool) -> Series:
         def requests(length: int) -> float:
             placement = _with(made, context=length)
             one = memory_estimate(placement.subject, placement)
             return float(one.values["kv.sequences"].value)
 
-        return Series(name, tuple(_points(LENGTHS, requests)), main)
+        return Series(name, tuple(_points(lengths, requests)), main)
 
     title = found.subject.degrees.name or "this layout"
     lines = [line(title, found, main=True)]
@@ -114,7 +131,7 @@ def _capacity(found: Estimate, compared: Mapping[str, Estimate]) -> Chart:
     return Chart(
         "capacity",
         "Whole requests that fit, by their length",
-        f"Requests that fit against tokens of a request, from {LENGTHS[0]:,} to {LENGTHS[-1]:,}; "
+        f"Requests that fit against tokens of a request, from {lengths[0]:,} to {lengths[-1]:,}; "
         f"{grouped(found.values['kv.sequences'].value)} at {counted(held, 'tokens')}.",
         "tokens of a request",
         "tok",
@@ -129,7 +146,7 @@ def _capacity(found: Estimate, compared: Mapping[str, Estimate]) -> Chart:
 
 def _over_load(found: Estimate) -> Chart:
     asked = float(found.load.asked.value) if found.load else 0.0
-    most = float(found.values["kv.sequences"].value)
+    most = float(most_running(found.values).value)
     counts = in_flight(most, asked)
 
     def tpot(count: int) -> float:
@@ -147,7 +164,7 @@ def _over_load(found: Estimate) -> Chart:
     return Chart(
         "tpot_over_load",
         "Time of a token over requests in flight",
-        f"Milliseconds a token against requests in flight; room for {counted(most, 'requests')}.",
+        f"Milliseconds a token against requests in flight; {grouped(most)} run at once.",
         "requests in flight",
         "req",
         "time of a token",
@@ -159,20 +176,22 @@ def _over_load(found: Estimate) -> Chart:
 
 
 def _over_context(found: Estimate) -> Chart:
+    lengths = lengths_of(found)
+
     def tpot(length: int) -> float:
         return _step(found, "decode.tpot", context=length)
 
     def ttft(length: int) -> float:
         return _step(found, "prefill.ttft", context=length)
 
-    lines = [Series("TPOT", tuple(_points(LENGTHS, tpot)), main=True)]
+    lines = [Series("TPOT", tuple(_points(lengths, tpot)), main=True)]
     if found.prefill is not None:
-        lines.append(Series("TTFT, unqueued", tuple(_points(LENGTHS, ttft))))
+        lines.append(Series("TTFT, unqueued", tuple(_points(lengths, ttft))))
     return Chart(
         "time_over_context",
         "Time of a token and to the first token, by context",
-        "Milliseconds against tokens of context, from 1,024 to 1,048,576; where fewer requests fit "
-        "than are asked, those that fit run.",
+        f"Milliseconds against tokens of context, from {lengths[0]:,} to {lengths[-1]:,}; where "
+        "fewer requests fit than are asked, those that fit run.",
         "tokens of context",
         "tok",
         "time",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from kvdsl.checks import claims as claim_rules
@@ -30,7 +30,7 @@ from kvdsl.planning.judgements import policy_findings, requirement_findings
 from kvdsl.planning.ranges import Ranges
 from kvdsl.planning.subjects import inputs, subject
 from kvdsl.planning.told import Told, by_cause
-from kvdsl.requirements import Judged, judge
+from kvdsl.requirements import JUDGED, Judged, judge
 from kvdsl.source import Span
 from kvdsl.spec.declaration import Block
 from kvdsl.spec.deployment import Deployment, Policy, Pool
@@ -111,8 +111,19 @@ def outcome(
     told.extend(_transfers(estimates))
     sound = complete and not _stopped(told)
     told = list(_waived(deployment, told, book.today, complete=sound))
+    judged = tuple(_with_reason(one, told) for one in judged)
     told.extend(policy_findings(deployment, values, book.policies))
     return Outcome(deployment, estimates, values, judged, tuple(told), tuple(faults), whole, absent)
+
+
+def _with_reason(one: Judged, told: Sequence[Told]) -> Judged:
+    """A requirement that does not hold, with the reason of the `allow` that waives it."""
+    place = one.requirement.condition.span
+    said = (t.waived for t in told if t.rule.code in JUDGED and t.fact.place == place)
+    waived = next((reason for reason in said if reason is not None), None)
+    if waived is None:
+        return one
+    return replace(one, result=replace(one.result, waived=waived))
 
 
 def _answered(found: Estimate) -> Estimate:

@@ -6,12 +6,13 @@ requirements judged, findings. Not its job: the deployments themselves (deploy).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from types import MappingProxyType
 
 from kvdsl.checks import claims as claim_rules
+from kvdsl.checks import prices as price_rules
 from kvdsl.checks.findings import worded
 from kvdsl.checks.study import Fact, Fill
 from kvdsl.costs.estimate import Estimate
@@ -28,7 +29,7 @@ from kvdsl.resolve.changes import Change
 from kvdsl.resolve.resolver import Resolver
 from kvdsl.rules import Rule
 from kvdsl.source import Span
-from kvdsl.spec.deployment import Fleet
+from kvdsl.spec.deployment import Deployment, Fleet
 from kvdsl.units import shown
 
 SUMS: Mapping[str, str] = MappingProxyType(
@@ -69,7 +70,7 @@ def fleet_outcome(fleet: Fleet, outcomes: Sequence[Outcome]) -> FleetOutcome:
     absent = dict(_absent(fleet, outcomes, members, values))
     whole = all(found.values for found in outcomes)
     judged = tuple(judge(r, values) for r in fleet.requirements) if whole else ()
-    told = (*_failed(fleet, judged, absent), *_shared(outcomes))
+    told = (*_failed(fleet, judged, absent), *_shared(outcomes), *_priced_twice(fleet, outcomes))
     return FleetOutcome(fleet, values, judged, told, members, absent)
 
 
@@ -87,20 +88,19 @@ class Changed:
     faults: tuple[Diagnostic, ...]
 
 
-def outcomes_in(resolver: Resolver, fleet: Fleet, changes: Sequence[Change]) -> Changed:
-    """Of those deployments of a fleet that its file declares, with changes from outside. A fault
-    that several have alike is told once."""
-    places = {each.at for each in fleet.deployments}
+def outcomes_in(
+    resolver: Resolver, deployments: Iterable[Deployment], changes: Sequence[Change]
+) -> Changed:
+    """Of deployments of a fleet, those of other files too, with changes from outside. A fault that
+    several have alike is told once."""
     outcomes: dict[Span | None, Outcome] = {}
     faults: dict[tuple[str, str, str], Diagnostic] = {}
-    for name in resolver.concrete("deployment"):
-        found, wrong = resolver.deployment(name, changes)
-        if found is not None and found.at in places:
-            outcomes[found.at] = outcome(found)
-        elif found is None and changes:
-            plain, _ = resolver.deployment(name)
-            if plain is not None and plain.at in places:
-                faults |= {(d.code, d.headline, str(d.primary.span)): d for d in wrong}
+    for each in deployments if changes else ():
+        found, wrong = resolver.member(each, changes)
+        if found is not None:
+            outcomes[each.at] = outcome(found)
+        else:
+            faults |= {(d.code, d.headline, str(d.primary.span)): d for d in wrong}
     return Changed(outcomes, tuple(faults.values()))
 
 
@@ -244,6 +244,15 @@ def _shared(outcomes: Sequence[Outcome]) -> Iterator[Told]:
                 }
                 fact = Fact(second.subject.place("on"), fills)
                 yield Told(rule, worded(rule, fact), fact, rule.severity, None)
+
+
+def _priced_twice(fleet: Fleet, outcomes: Sequence[Outcome]) -> Iterator[Told]:
+    """Deployments that pay otherwise by their own price than by the fleet's."""
+    rule = price_rules.two_prices
+    for found in outcomes:
+        placed = _placements(found)
+        for fact in price_rules.two_prices_facts(fleet, found.deployment, placed):
+            yield Told(rule, worded(rule, fact), fact, rule.severity, None)
 
 
 def _common(first: Estimate, second: Estimate) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from kvdsl.costs.admission import most_running
 from kvdsl.costs.money import default_price
 from kvdsl.diagnostics import Severity
 from kvdsl.formulas import Term
@@ -77,10 +78,15 @@ def _crowded(values: Mapping[str, Term], findings: Sequence[Finding]) -> str:
     codes = {f.code for f in findings}
     said = ""
     if "KV202" in codes:
-        fit = values["kv.sequences"].value
-        asked = values.get("workload.concurrency")
-        many = f"{grouped(fit)} of {counted(asked.value, 'requests')}" if asked else None
-        said += f"; only {many or counted(fit, 'requests')} run at once"
+        runs, asked = most_running(values).value, values.get("workload.concurrency")
+        if asked is None:
+            said += f"; only {counted(runs, 'requests')} run at once"
+        elif runs < asked.value:
+            many = counted(asked.value, "requests")
+            said += f"; only {grouped(runs)} of {many} run at once"
+        else:
+            fit, many = values["kv.sequences"].value, counted(asked.value, "requests")
+            said += f"; only {grouped(fit)} of {many} fit whole"
     if "KV203" in codes:
         said += "; prompts arrive faster than they are prefilled"
     return said

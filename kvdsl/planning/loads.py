@@ -16,6 +16,7 @@ from kvdsl.arithmetic import arrayed
 from kvdsl.costs.estimate import Estimate, many, of_length
 from kvdsl.formulas import Term
 from kvdsl.planning.deploy import Outcome, outcome
+from kvdsl.planning.pools import QUEUED
 from kvdsl.planning.subjects import inputs
 from kvdsl.spec.workload import Workload
 from kvdsl.units import Quantity, Value
@@ -143,9 +144,6 @@ def _column(name: str, term: Term, count: int) -> list[Value | None]:
         return [int(value) if value.is_integer() else value for value in found]
     return list(found)
 
-
-QUEUED = frozenset({"prefill.ttft", "prefill.ttft_low", "prefill.ttft_high"})
-"""Values that a load may have though another has none."""
 
 EXACT = frozenset({"memory.free"})
 """Values of times' arrays that are whole, but where a rank has a part of a scale."""

@@ -14,6 +14,7 @@ from kvdsl.placement.meshes import meshes, meshes_attention
 from kvdsl.placement.placement import Placement
 from kvdsl.placement.topology import Join, Unit
 from kvdsl.plan import Box, Cell, Picture, Wire
+from kvdsl.planning.neighbours import Taken
 from kvdsl.units import counted
 
 DRAWN_DEVICES = 144
@@ -33,10 +34,11 @@ class _Rank:
     rank: int
 
 
-def picture(pool: str, placement: Placement) -> Picture:
+def picture(pool: str, placement: Placement, beside: Sequence[Taken] = ()) -> Picture:
+    """`beside` are devices that other deployments have."""
     root = placement.subject.topology.root
     drawn = root.devices <= DRAWN_DEVICES  # all of what was picked from is drawn
-    shown = _Drawing(placement, folded=not drawn)
+    shown = _Drawing(placement, tuple(beside), folded=not drawn)
     box = shown.box(root, 0, 1)
     note = "" if drawn else "Units that hold the same are drawn once, with their number."
     return Picture(pool, box, tuple(_wires(placement)), _legend(placement), note,
@@ -46,6 +48,7 @@ def picture(pool: str, placement: Placement) -> Picture:
 @dataclass(frozen=True, slots=True)
 class _Drawing:
     placement: Placement
+    beside: tuple[Taken, ...]
     folded: bool
 
     def box(self, unit: Unit, first: int, count: int) -> Box:
@@ -72,24 +75,32 @@ class _Drawing:
             return
         classes: dict[object, tuple[int, int]] = {}
         for start in starts[:LOOKED_AT]:
-            ends = (self._at(start), self._at(start + unit.devices - 1))
-            key = tuple(rank and (rank.stage, rank.rank) for rank in ends)
+            key = tuple(map(self._holds, (start, start + unit.devices - 1)))
             kept = key if key in classes or len(classes) < DRAWN_CLASSES else "others"
             example, alike = classes.get(kept, (start, 0))
             classes[kept] = (example, alike + 1)
         idle = starts[max(LOOKED_AT, -(-(self._used() - first) // unit.devices)) :]
-        for kept, more in (("others", starts[LOOKED_AT : many - len(idle)]), ((None, None), idle)):
+        for kept, more in (("others", starts[LOOKED_AT : many - len(idle)]), (("", ""), idle)):
             if more:
                 example, alike = classes.get(kept, (more[0], 0))
                 classes[kept] = (example, alike + len(more))
         yield from (self.box(unit, example, alike) for example, alike in classes.values())
 
     def _used(self) -> int:
-        """Where the last device ends that holds a rank."""
+        """Where the last device ends that holds a rank, or that another deployment has."""
         ranks = self.placement.degrees.devices
         picked = self.placement.subject.topology.picked
-        return max((start + min(n, ranks - first) for first, start, n in picked if ranks > first),
-                   default=0)  # fmt: skip
+        own = (start + min(n, ranks - first) for first, start, n in picked if ranks > first)
+        return max((*own, *(each.end for each in self.beside)), default=0)
+
+    def _holds(self, device: int) -> object:
+        """What tells units of a folded picture apart: the rank in a replica, or who is there."""
+        rank = self._at(device)
+        return self._taker(device) if rank is None else (rank.stage, rank.rank)
+
+    def _taker(self, device: int) -> str:
+        """The deployment beside this one that has a device; empty where none has."""
+        return next((each.by for each in self.beside if each.start <= device < each.end), "")
 
     def _at(self, device: int) -> _Rank | None:
         """What stands on a device of the root: `meshes.place`, backwards."""
@@ -107,7 +118,9 @@ class _Drawing:
         found = self._at(device)
         if found is None:
             here = self._in_line(device) >= 0
-            return Cell(device, "", ("idle" if here else "free",), -1, -1, -1, "", "", idle=True)
+            by = "" if here else self._taker(device)
+            said = "idle" if here else f"taken by {by}" if by else "free"
+            return Cell(device, "", (said,), -1, -1, -1, "", "", idle=True, taken_by=by)
         degrees = self.placement.degrees
         at = meshes(degrees)["attention"].coordinates(found.rank)
         holder = found.replica * degrees.attention.dp + at["dp"]

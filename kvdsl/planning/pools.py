@@ -20,9 +20,13 @@ from kvdsl.formulas import Term, greatest, least, total
 from kvdsl.placement.subject import Subject
 from kvdsl.spec.deployment import Deployment
 
+QUEUED = frozenset({"prefill.ttft", "prefill.ttft_low", "prefill.ttft_high"})
+"""Values that a deployment has none of where a queue in any of its pools grows without end."""
+
 _SUMMED = frozenset(
     {
-        "kv.tokens", "kv.sequences", "decode.throughput", "prefill.throughput", "gpus",
+        "kv.tokens", "kv.sequences", "kv.running", "decode.throughput", "prefill.throughput",
+        "gpus",
     }
 )  # fmt: skip
 _PAID = frozenset({"cost.per_hour", "cost.per_mtok", "power"})
@@ -49,10 +53,11 @@ def _own(
     if len(pools) == 1:
         return dict(pools[0].values)
     found: dict[str, Term] = {}
+    overrun = any(pool.overrun for pool in pools)
     names = dict.fromkeys(name for pool in pools for name in pool.values)
     for name in names:
         terms = [pool.values[name] for pool in _asked(name, pools) if name in pool.values]
-        if terms and name not in _PAID:
+        if terms and name not in _PAID and not (name in QUEUED and overrun):
             found[name] = _joined(name, terms)
     found.update(_waited_for(pools, found, held))
     found.update(paid([pool.placement for pool in pools], deployment, found))

@@ -109,7 +109,7 @@ class Questions:
         report = faults + Report.of(wrong)
         match declaration:
             case Fleet():
-                parts = outcomes_in(self.resolver, declaration, self._changes)
+                parts = outcomes_in(self.resolver, declaration.deployments, self._changes)
                 if parts.faults:
                     return Answer(faults + Report.of(parts.faults)), {}
                 of_all = fleet_outcome(declaration, members_of(declaration, parts.outcomes))

@@ -18,9 +18,10 @@ from kvdsl.diagnostics import Severity
 from kvdsl.plan import SweepTable
 from kvdsl.planning.deploy import outcome
 from kvdsl.planning.loads import LENGTHS, Answers, answers
+from kvdsl.requirements import asked_names, constant, met
 from kvdsl.resolve.changes import Change
 from kvdsl.resolve.resolver import Resolver
-from kvdsl.spec.deployment import Axis, Deployment, Sweep
+from kvdsl.spec.deployment import Axis, Deployment, Requirement, Sweep
 from kvdsl.spec.workload import Workload
 from kvdsl.syntax.nodes import Expr
 from kvdsl.units import shown
@@ -68,11 +69,13 @@ def _table(variants: _Variants, most: int | None) -> SweepTable:
     for point in product(*(range(len(axis.values)) for axis in sweep.axes)):
         families.setdefault(variants.family(point), []).append(point)
     taken = list(families.values())[:most]
-    found: dict[Point, tuple[Answers, str]] = {}
+    found: dict[Point, _Row] = {}
     for points in taken:
         found.update(zip(points, _family(variants, points, names), strict=True))
     rows = sorted(found)
-    titles = [n for i, n in enumerate(names) if sweep.show or any(found[r][0][i] for r in rows)]
+    titles = [
+        n for i, n in enumerate(names) if sweep.show or any(found[r].figures[i] for r in rows)
+    ]
     kept = [names.index(name) for name in titles]
     size = prod(len(axis.values) for axis in sweep.axes)
     title = sweep.name
@@ -82,23 +85,38 @@ def _table(variants: _Variants, most: int | None) -> SweepTable:
         title,
         tuple(axis.path for axis in sweep.axes),
         tuple(titles),
-        tuple((variants.texts(p), tuple(found[p][0][i] for i in kept)) for p in rows),
-        tuple(found[p][1] for p in rows),
+        tuple((variants.texts(p), tuple(found[p].figures[i] for i in kept)) for p in rows),
+        tuple(found[p].why for p in rows),
+        holds=tuple(found[p].holds for p in rows) if variants.requires else (),
     )
     return replace(table, told=_told(table, rows)) if len(rows) > MANY else table
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What a point answers, or why it answers nothing, and whether it holds what is required."""
+
+    figures: Answers
+    why: str = ""
+    holds: bool | None = None
+
+
 def _told(table: SweepTable, points: Sequence[Point]) -> tuple[tuple[int, str], ...]:
-    """The rows of a long table that people are shown: the best of each value, and the ends of all
-    axes with, of two, their middles."""
+    """The rows of a long table that people are shown: the best of each value, and of those that
+    hold what is required; and the ends of all axes with, of two, their middles."""
     words: dict[int, list[str]] = {}
     for column, name in enumerate(table.shown):
-        known = [(n, q) for n, (_, row) in enumerate(table.rows) if (q := row[column]) is not None]
-        if name in BETTER and len({shown(quantity) for _, quantity in known}) > 1:
-            pick = max if BETTER[name] else min
-            best = pick(known, key=lambda each: each[1].value)[0]
-            extreme = "most" if BETTER[name] else "least"
-            words.setdefault(best, []).append(f"{extreme} {LABELS[name]}")
+        known = {n: q for n, (_, row) in enumerate(table.rows) if (q := row[column]) is not None}
+        if name not in BETTER or len({shown(quantity) for quantity in known.values()}) < 2:
+            continue
+        pick = max if BETTER[name] else min
+        best = pick(known, key=lambda number: known[number].value)
+        said = f"{'most' if BETTER[name] else 'least'} {LABELS[name]}"
+        words.setdefault(best, []).append(said)
+        holding = [number for number in known if table.verdict(number) == "hold"]
+        if holding and table.verdict(best) != "hold":
+            first = pick(holding, key=lambda number: known[number].value)
+            words.setdefault(first, []).append(f"{said} of those that hold")
     lasts = [max(point[n] for point in points) for n in range(len(table.axes))]
     places = [{0, last // 2, last} if len(lasts) <= FEW_AXES else {0, last} for last in lasts]
     for number, point in enumerate(points):
@@ -108,9 +126,7 @@ def _told(table: SweepTable, points: Sequence[Point]) -> tuple[tuple[int, str], 
     return tuple((number, ", ".join(words[number])) for number in sorted(few))
 
 
-def _family(
-    variants: _Variants, points: Sequence[Point], names: Sequence[str]
-) -> Iterator[tuple[Answers, str]]:
+def _family(variants: _Variants, points: Sequence[Point], names: Sequence[str]) -> Iterator[_Row]:
     """What each point answers, or why it answers nothing."""
     nothing: Answers = (None,) * len(names)
     loads = [variants.load(point) for point in points]
@@ -118,17 +134,30 @@ def _family(
     first = points[sound[0] if sound else 0]
     deployment, why = variants.whole(first)
     if deployment is None:
-        yield from ((nothing, load if isinstance(load, str) else why) for load in loads)
+        yield from (_Row(nothing, load if isinstance(load, str) else why) for load in loads)
         return
     # A run measured one point; the others are reckoned.
     made = outcome(deployment.model_copy(update={"measured": None}))
     if not made.values or any(not e.fits for e in made.estimates.values()):
-        yield from ((nothing, load if isinstance(load, str) else made.why) for load in loads)
+        yield from (_Row(nothing, load if isinstance(load, str) else made.why) for load in loads)
         return
+    required = [one for one in deployment.requirements if one.keyword == "require"]
+    every = (*names, *asked_names(required))
     chosen = [load for load in loads if not isinstance(load, str)]
-    known = iter(answers(made, chosen, names) if len(chosen) > 1 else [_own(made.values, names)])
+    known = iter(answers(made, chosen, every) if len(chosen) > 1 else [_own(made.values, every)])
     for load in loads:
-        yield (nothing, load) if isinstance(load, str) else (next(known), "")
+        if isinstance(load, str):
+            yield _Row(nothing, load)
+            continue
+        found = next(known)
+        yield _Row(found[: len(names)], holds=_holds(required, every, found))
+
+
+def _holds(required: Sequence[Requirement], names: Sequence[str], found: Answers) -> bool | None:
+    """Whether all of it holds; what is not answered holds no more than it fails."""
+    values = {n: constant(n, q) for n, q in zip(names, found, strict=True) if q is not None}
+    verdicts = [met(one, values) for one in required]
+    return False if False in verdicts else None if None in verdicts else True
 
 
 def _own(values: Mapping[str, object], names: Sequence[str]) -> Answers:
@@ -152,6 +181,10 @@ class _Variants:
     sweep: Sweep
     changes: Sequence[Change]
     _of_axis: dict[tuple[Point, int, int], Load | str] = field(default_factory=dict)
+
+    @property
+    def requires(self) -> bool:
+        return any(one.keyword == "require" for one in self.deployment.requirements)
 
     @property
     def axes(self) -> tuple[Axis, ...]:

@@ -13,6 +13,7 @@ from kvdsl.costs.collectives import CollectiveCost
 from kvdsl.costs.estimate import Estimate
 from kvdsl.costs.fitted import VECTORS
 from kvdsl.costs.memory import Ledger
+from kvdsl.costs.pace import pace_of
 from kvdsl.costs.passes import RankTime
 from kvdsl.costs.prefill import Prefill
 from kvdsl.placement.cache import CachePart
@@ -192,14 +193,21 @@ def step_bars(pool: str, found: Estimate) -> tuple[StepBar, ...]:
         bars.append(_step(pool, "decode", found, found.decode.times, exchanged, what, beside))
     if found.prefill is not None:
         exchanged = found.prefill.exchanges
-        what = "prefill of one prompt on each DP rank"
+        # At an engine's pace a prompt meets DP ranks that have none.
+        apart = pace_of(found.subject) is not None and found.subject.degrees.attention.dp > 1
+        what = f"prefill of one prompt{' alone' if apart else ' on each DP rank'}"
         bar = _step(pool, "prefill", found, found.prefill.times, exchanged, what)
-        bars.append(replace(bar, roofline=bar.roofline + _in_chunks(found.prefill)))
+        workload = found.subject.workload
+        arrives = workload.rate is not None and workload.concurrency is None
+        chunks = _in_chunks(
+            found.prefill, "prompts that wait fill" if arrives else "this load fills"
+        )
+        bars.append(replace(bar, roofline=bar.roofline + chunks))
     return tuple(bars)
 
 
-def _in_chunks(found: Prefill) -> str:
-    """Why the deployment's rate is not that of the pass, where its load fills smaller chunks."""
+def _in_chunks(found: Prefill, filled: str) -> str:
+    """Why the deployment's rate is not that of the pass, where its load fills other chunks."""
     if found.full is None or found.chunk is None:
         return ""
     full, own = float(found.full.value), float(found.throughput.value)
@@ -208,7 +216,7 @@ def _in_chunks(found: Prefill) -> str:
     return (
         f"; at this pace {grouped(full)} tok/s if every DP rank always had a prompt, and "
         f"prefill.throughput is {grouped(own)} tok/s in the chunks of "
-        f"{counted(found.chunk.value, 'tokens')} a DP rank that this load fills"
+        f"{counted(found.chunk.value, 'tokens')} a DP rank that {filled}"
     )
 
 

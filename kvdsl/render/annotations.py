@@ -22,6 +22,13 @@ MOST_MESSAGE = 4_000
 """Characters; GitHub cuts a message at 64 KiB, and nobody reads so far."""
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
+_FAILED = {
+    (True, True): Severity.ERROR,
+    (True, False): Severity.WARNING,
+    (False, True): Severity.WARNING,
+    (False, False): Severity.INFO,
+}
+"""How grave a failed requirement is: whether it is required, and whether it held before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,8 @@ def annotated(diagnostics: Iterable[Diagnostic]) -> str:
 
 
 def difference_annotations(difference: Difference) -> str:
-    """What came: broken requirements, new findings, files that cannot be planned; and a notice."""
+    """What came: broken requirements, new findings, files that cannot be planned; and a notice.
+    What failed before and still does is a level milder: it is no doing of this change."""
     if difference.empty:
         return ""
     made = headline(difference)
@@ -51,8 +59,8 @@ def difference_annotations(difference: Difference) -> str:
             found.append(Annotation(Severity.ERROR, "cannot be planned", trouble.fault, place))
     for each in difference.deployments:
         for flip in each.flips:
-            if flip.broken:
-                severity = Severity.ERROR if flip.keyword == "require" else Severity.WARNING
+            if flip.broken or flip.stands:
+                severity = _FAILED[flip.keyword == "require", flip.broken]
                 title = f"{each.name}: {flip.keyword} {flip.text}"
                 place = _place_of(flip.place)
                 found.append(Annotation(severity, title, flip_text(flip), place))

@@ -181,25 +181,26 @@ def causes(value: ValueChange) -> str:
 
 def flip_text(flip: Flip) -> str:
     """`held at 1.40 Mtok, fails at 0.70 Mtok`; `still fails: 45 ms, now 50 ms`."""
-    if flip.stands:
-        return _still(flip)
+    reason = f", waived: {flip.waived}" if flip.waived else ""
+    if flip.before == flip.after:
+        return f"{_still(flip)}{reason}"
     words = {"holds": "held", "fails": "failed", "unanswered": "was not answered",
-             "skipped": "did not apply", None: "is new"}  # fmt: skip
+             "skipped": "did not apply", "waived": "was waived", None: "is new"}  # fmt: skip
     now = {"holds": "holds", "fails": "fails", "unanswered": "is not answered",
-           "skipped": "does not apply", None: "is gone"}  # fmt: skip
+           "skipped": "does not apply", "waived": "fails", None: "is gone"}  # fmt: skip
     before, after = words[flip.before], now[flip.after]
     if flip.value_before is not None:
         before += f" at {shown(flip.value_before)}"
     if flip.value_after is not None:
         after += f" at {shown(flip.value_after)}"
-    return f"{before}, {after}"
+    return f"{before}, {after}{reason}"
 
 
 def _still(flip: Flip) -> str:
     """`still fails: 45 ms, now 50 ms`; where another value is asked than before, its own alone."""
     before, after = flip.value_before, flip.value_after
     if before is None or after is None:
-        return "still fails"
+        return "is still not answered" if flip.after == "unanswered" else "still fails"
     if not flip.alike:
         return f"still fails, now at {shown(after)}"
     moved = shown(before) != shown(after)

@@ -263,7 +263,7 @@ class Chapter:
         return flow(f"{self.prefix}flow", title, flow_of) if flow_of is not None else ""
 
     def step_title(self, bar: StepBar) -> str:
-        what = "a decode step" if bar.phase == "decode" else "a prefill, one prompt on each DP rank"
+        what = "a decode step" if bar.phase == "decode" else f"a {bar.title}"
         return f"Time of {what}" + (f", pool {bar.pool}" if bar.pool else "")
 
     def bars_of(self, pool: str) -> tuple[MemoryBar, ...]:

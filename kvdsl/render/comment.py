@@ -127,6 +127,8 @@ def _mark(flip: Flip) -> str:
         return "**broken**"
     if flip.stands:
         return "**still broken**"
+    if flip.after == "waived":
+        return "waived"
     return "ok" if flip.after == "holds" else "changed"
 
 

@@ -109,6 +109,7 @@ def _flip(flip: Flip) -> Json:
         "bound": maybe(flip.bound),
         "place": flip.place,
         "broken": flip.broken,
+        "waived": flip.waived or None,
     }
 
 

@@ -127,6 +127,7 @@ def _requirement(result: RequirementResult) -> Json:
         "label": result.label,
         "because": result.because,
         "status": result.status,
+        "waived": result.waived or None,
         "value": maybe(result.value),
         "bound": maybe(result.bound),
         "margin": result.margin,
@@ -278,6 +279,7 @@ def _sweep(sweep: SweepTable) -> Json:
             {
                 "point": list(point),
                 "values": [maybe(value) for value in values],
+                "holds": sweep.holds[number] if sweep.holds else None,
                 "why": sweep.reason(number) or None,
             }
             for number, (point, values) in enumerate(sweep.rows)

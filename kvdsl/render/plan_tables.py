@@ -30,6 +30,9 @@ _GROUPS = ("weights", "cache", "free", "reserve", "over")
 MOST_POINTS = 4
 """Points of a sweep that one reason names."""
 
+JUDGED = "requirements"
+"""The head of the column that says whether a point holds all of them."""
+
 MOST_REASONS = 20
 """Reasons that a table gives."""
 
@@ -188,10 +191,14 @@ def _compared(comparison: Comparison, names: tuple[str, str, str]) -> Table:
 
 def sweep_table(sweep: SweepTable, *, whole: bool = False) -> Table:
     """All points, or those that people are shown."""
-    header: tuple[str, ...] = (*sweep.axes, *sweep.shown)
+    judged = (JUDGED,) if sweep.holds else ()
+    header: tuple[str, ...] = (*sweep.axes, *sweep.shown, *judged)
     name, title = f"sweep.{sweep.name}" if sweep.name else "sweep", f"Sweep {sweep.name}".strip()
-    reasons = tuple(_reasons(sweep))
-    rows: list[tuple[Cell, ...]] = [(*point, *values) for point, values in sweep.rows]
+    reasons = (*_holding(sweep), *_reasons(sweep))
+    rows: list[tuple[Cell, ...]] = [
+        (*point, *values, *(sweep.verdict(number) or None for _ in judged))
+        for number, (point, values) in enumerate(sweep.rows)
+    ]
     if whole or not sweep.told:
         return Table(name, title, header, tuple(rows), ("",) * len(header), notes=reasons,
                      keys=len(sweep.axes))  # fmt: skip
@@ -199,6 +206,14 @@ def sweep_table(sweep: SweepTable, *, whole: bool = False) -> Table:
     best = (f"{why}: {_said(sweep, number)}" for number, why in sweep.told if why)
     notes = (few_told(sweep), *best, *reasons)
     return Table(name, title, header, some, ("",) * len(header), notes=notes, keys=len(sweep.axes))
+
+
+def _holding(sweep: SweepTable) -> Iterator[str]:
+    """At how many points all that is required holds."""
+    if sweep.holds:
+        held = sum(one is True for one in sweep.holds)
+        verb = "holds" if held == 1 else "hold"
+        yield f"{held:,} of {counted(len(sweep.rows), 'points')} {verb} all that is required"
 
 
 def few_told(sweep: SweepTable) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from kvdsl.plan import Plan, SweepTable
 from kvdsl.render.characters import safe
-from kvdsl.render.plan_tables import tables
+from kvdsl.render.plan_tables import JUDGED, tables
 from kvdsl.render.tables import NOTHING, Cell, Table
 from kvdsl.units import Quantity, told
 
@@ -41,16 +41,19 @@ def sweep_csv(deployment: str, sweep: SweepTable) -> str:
         known = next((row[1][index] for row in sweep.rows if row[1][index] is not None), None)
         unit_name = told(known)[1] if known is not None else ""
         heads.append(f"{name} ({unit_name})" if unit_name not in ("", "1") else name)
+    heads += [JUDGED] if sweep.holds else []
     writer.writerow([*map(_inert, ("deployment", "sweep", *sweep.axes)), *heads])
-    for point, values in sweep.rows:
+    for number, (point, values) in enumerate(sweep.rows):
         written = ["" if value is None else plain_number(value) for value in values]
+        written += [sweep.verdict(number)] if sweep.holds else []
         writer.writerow([*map(_inert, (deployment, sweep.name, *point)), *written])
     return out.getvalue()
 
 
 def _csv_row(write: object, deployment: str, table: Table, row: Sequence[Cell]) -> None:
     assert callable(write)
-    keys = [cell for cell in row if isinstance(cell, str)] if table.name.startswith("sweep") else []
+    swept = table.name.startswith("sweep")
+    keys = [cell for cell in row[: table.keys] if isinstance(cell, str)] if swept else []
     key = " ".join(keys) or str(row[0])
     for head, cell in zip(table.header[1:], row[1:], strict=True):
         if isinstance(cell, Quantity):

@@ -77,7 +77,8 @@ def _deployment(change: DeploymentChange, columns: int, paint: Paint) -> Iterato
         when = "" if change.verdict_after else "before: "
         yield from wrapped(f"{when}{verdict.sentence if verdict else ''}", columns, "  ", "  ")
     for flip in change.flips:
-        style = Style.ERROR if flip.broken or flip.stands else Style.GOOD
+        waived = Style.WARNING if flip.after == "waived" else Style.GOOD
+        style = Style.ERROR if flip.broken or flip.stands else waived
         text = f"{flip.keyword} {flip.text}: {flip_text(flip)}"
         yield from (paint(style, line) for line in wrapped(text, columns, "  ", "    "))
     for state_ in ("new", "gone"):

@@ -148,9 +148,13 @@ def simple(
                 return value
             way = f"write `{name} = true` or `{name} = false`"
             context.tell(WrongType(expr.span, f"`{name}`", "true or false", described(value), way))
-        case Quoted():
+        case Quoted(blank=blank):
             if isinstance(value, Quotation):
-                return value.text
+                if blank or value.text.strip():
+                    return value.text
+                way = "write some words, or leave it out"
+                context.tell(WrongType(expr.span, f"`{name}`", "a text", "an empty one", way))
+                return None
             way = 'write it in double quotes, as in `"1.2"`'
             context.tell(WrongType(expr.span, f"`{name}`", "a text", described(value), way))
         case PerScope():

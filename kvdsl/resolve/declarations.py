@@ -40,7 +40,7 @@ from kvdsl.resolve.naming_messages import (
 )
 from kvdsl.resolve.recipes import build_format, build_recipe
 from kvdsl.resolve.replay import as_it_was
-from kvdsl.resolve.schema import KINDS
+from kvdsl.resolve.schema import KINDS, left_behind
 from kvdsl.resolve.suggestions import children
 from kvdsl.resolve.values import Reference, Value, described
 from kvdsl.resolve.workloads import build_workload
@@ -257,13 +257,13 @@ class Declarations:
     def _inherited(self, declared: Declared) -> Raw | None:
         node = declared.node
         assert node is not None
-        own = read_block(node.body, declared.scope, _heading(declared), self.found)
+        own = read_block(node.body, declared.scope, heading(declared), self.found)
         base: Raw | None = Raw(own.at)
         if node.extends is not None:
             base = self._parent(declared, node.extends)
         if base is None:
             return None
-        base = base.without("abstract")
+        base = base.without("abstract", *left_behind(declared.kind, own.entries))
         if declared.kind == "model":
             base = over_config(self, base, own, declared.scope)
         raw = merged(base, own, self.found)
@@ -338,7 +338,7 @@ class Declarations:
             if own.code != other.code or own.span == other.span:
                 return own.code == other.code
             words = own.headline.replace(_owner(declared), _owner(parent), 1)
-            places = (own.span, other.span) == (_heading(declared), _heading(parent))
+            places = (own.span, other.span) == (heading(declared), heading(parent))
             return places and words == other.headline
 
         def first(own: Diagnostic) -> Diagnostic:
@@ -373,7 +373,7 @@ def _owner(declared: Declared) -> str:
     return f"the {declared.kind} `{declared.name}`"
 
 
-def _heading(declared: Declared) -> Span:
+def heading(declared: Declared) -> Span:
     """`deployment prod`: where a fault of the whole is told."""
     assert declared.node is not None
     return declared.node.kind.span.to(declared.span)

@@ -63,9 +63,10 @@ def build_deployment(context: Context, raw: Raw, owner: str) -> Deployment | Non
     parts.sound &= tiers is not None
     parts.values["tiers"] = tiers
     pool_names = [key.removeprefix("pool ") for key in pool_entries]
-    _clauses(context, raw, parts, Subject(pool_names, _tier_names(raw)))
+    subject = Subject(pool_names, _tier_names(raw))
+    _clauses(context, raw, parts, subject)
     _compared(context, raw, parts)
-    _tried(context, raw, parts)
+    _tried(context, raw, parts, subject)
     return _with_libraries(context, finished(Deployment, parts))
 
 
@@ -156,14 +157,14 @@ def _compared(context: Context, raw: Raw, parts: Gathered) -> None:
     parts.values["compare"] = tuple(layouts)
 
 
-def _tried(context: Context, raw: Raw, parts: Gathered) -> None:
+def _tried(context: Context, raw: Raw, parts: Gathered, subject: Subject) -> None:
     sweeps: list[Sweep | None] = []
     search: Search | None = None
     for key, entry in raw.entries.items():
         if key == "sweep" or key.startswith("sweep "):
-            sweeps.append(read_sweep(context, entry))
+            sweeps.append(read_sweep(context, entry, subject))
         elif key == "search":
-            search = read_search(context, entry)
+            search = read_search(context, entry, subject)
             parts.sound &= search is not None
     parts.sound &= None not in sweeps
     parts.values["sweeps"] = tuple(sweeps)

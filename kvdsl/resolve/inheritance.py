@@ -13,6 +13,7 @@ from dataclasses import replace
 from kvdsl.resolve.blocks import Body, Choices, Entry, Raw, Verbatim, merged
 from kvdsl.resolve.context import Context
 from kvdsl.resolve.naming_messages import BadExtends, NothingToMerge
+from kvdsl.resolve.schema import left_behind
 from kvdsl.resolve.values import Reference, described
 from kvdsl.syntax.nodes import Path
 
@@ -35,7 +36,7 @@ def flat(
     if base is None:
         return None
     for own in layers:
-        base = merged(base, own, context.found)
+        base = merged(base.without(*left_behind(kind, own.entries)), own, context.found)
     return base
 
 

@@ -132,7 +132,23 @@ def _below(context: Declarations, level: _Level, name: str) -> _Level:
     if block is None or not any(isinstance(slot, Nested | Referred) for slot in attribute.slots):
         return _VALUE
     entry = level.raw.entries.get(name) if level.raw is not None else None
-    return _Level(block, _block_of(context, attribute, entry), f"this `{name}`")
+    raw = _block_of(context, attribute, entry)
+    if entry is None and level.raw is not None and not _of_pools(context, level, name):
+        raw = Raw(level.raw.at)  # nothing is written there: no block of it has a name
+    return _Level(block, raw, f"this `{name}`")
+
+
+def _of_pools(context: Declarations, level: _Level, name: str) -> bool:
+    """Whether a pool says what the deployment does not."""
+    if level.model is not Deployment or level.raw is None or name not in POOL_KEYS:
+        return False
+    pools = [entry for key, entry in level.raw.entries.items() if key.startswith("pool ")]
+    nothing = Raw(level.raw.at)
+
+    def said() -> bool:
+        return any(name in pool_raw(context, entry, nothing).entries for entry in pools)
+
+    return bool(context.collected(said).result)
 
 
 def _shares(level: _Level) -> bool:

@@ -15,12 +15,13 @@ from kvdsl.diagnostics import Diagnostic, Report
 from kvdsl.project.loader import Project
 from kvdsl.resolve.blocks import Raw
 from kvdsl.resolve.changes import Change, changed
-from kvdsl.resolve.declarations import Declarations
+from kvdsl.resolve.declarations import Declarations, heading
 from kvdsl.resolve.hardware import kinds_of
 from kvdsl.resolve.libraries import own_library
 from kvdsl.resolve.lookup import find
 from kvdsl.resolve.names import Bound, Declared, Scope
 from kvdsl.resolve.naming_messages import UnknownName, like
+from kvdsl.resolve.sweep_values import faults_of
 from kvdsl.resolve.values import Reference
 from kvdsl.source import SourceFile
 from kvdsl.spec.declaration import Declaration
@@ -76,6 +77,18 @@ class Resolver:
         """A deployment, with changes from outside in their order."""
         answer = self._all.collected(lambda: self._deployment(name, changes))
         return answer.result, self._with_files(answer.found)
+
+    def member(
+        self, deployment: Deployment, changes: Sequence[Change]
+    ) -> tuple[Deployment | None, tuple[Diagnostic, ...]]:
+        """A deployment of a fleet with changes from outside, whatever file declares it."""
+        every = (each for file in self._all.files for each in file.declared() if each.node)
+        declared = next((each for each in every if heading(each) == deployment.at), None)
+        if declared is None:
+            return deployment, ()
+        answer = self._all.collected(lambda: self._changed(declared, changes))
+        made = answer.result if isinstance(answer.result, Deployment) else None
+        return made, self._with_files(self._all.of_parent(declared, answer.found))
 
     def own_libraries(self, hardware: Declaration) -> list[Library]:
         """What the makers of its devices give for collectives, each once."""
@@ -185,11 +198,13 @@ class Resolver:
         return sound
 
     def _check_variants(self, declared: Declared, spec: Deployment) -> None:
-        """Each value of a sweep, tried alone; layouts of a comparison are resolved with it."""
+        """The values of its sweeps; layouts of a comparison are resolved with it."""
+
+        def tried(changes: Sequence[Change]) -> tuple[Diagnostic, ...]:
+            return self._all.collected(lambda: self._varied(declared, changes)).found
+
         for sweep in spec.sweeps:
-            for axis in sweep.axes:
-                for value in axis.values:
-                    self._varied(declared, (Change(axis.path, value, axis.at),))
+            self._all.found += faults_of(sweep, tried)
 
 
 def _abstract(body: Block) -> bool:

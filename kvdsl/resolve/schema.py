@@ -5,7 +5,7 @@ Comes in: a pydantic model. Goes out: its `Schema`. Not its job: reading values 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType, UnionType
@@ -66,6 +66,12 @@ _KIND_OF = {model: kind for kind, model in KINDS.items()}
 def kind_of(model: type[Declaration]) -> str:
     """`device` for Device."""
     return _KIND_OF[model]
+
+
+def left_behind(kind: str, replaced: Collection[str]) -> tuple[str, ...]:
+    """Attributes that a child does not inherit, as it replaces what they belong to."""
+    belongs = KINDS[kind].belongs if kind in KINDS else {}
+    return tuple(name for name, of in belongs.items() if of in replaced)
 
 
 SLOTS = (

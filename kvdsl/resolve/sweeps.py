@@ -7,17 +7,21 @@ diagnostic was told. Not its job: whether a value fits its attribute; each is tr
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
+from kvdsl.resolve.asked_names import Subject, exists, unanswerable
 from kvdsl.resolve.blocks import Entry, Verbatim, path_key, scope_of
 from kvdsl.resolve.combination_messages import BadSearch, BadSweep
 from kvdsl.resolve.context import Context
 from kvdsl.resolve.names import Scope
 from kvdsl.resolve.naming_messages import WrittenTwice, like, listed
 from kvdsl.resolve.schema import make
-from kvdsl.resolve.value_messages import Unanswerable, WrongType
+from kvdsl.resolve.value_messages import WrongType
 from kvdsl.source import Span
 from kvdsl.spec.deployment import Axis, Search, Sweep
 from kvdsl.spec.slots import Count
-from kvdsl.spec.vocabulary import INPUTS, VOCABULARY, asked
+from kvdsl.spec.vocabulary import INPUTS
 from kvdsl.syntax import nodes
 from kvdsl.syntax.nodes import Assign, Expr, Items, Path
 
@@ -27,13 +31,14 @@ MOST_POINTS = 100_000
 SEARCH_AXES = tuple(name.removeprefix("layout.") for name in INPUTS if name.startswith("layout."))
 
 
-def read_sweep(context: Context, entry: Entry) -> Sweep | None:
+def read_sweep(context: Context, entry: Entry, subject: Subject) -> Sweep | None:
+    """`subject` is what the deployment answers: its pools and tiers."""
     block = _block(context, entry, "sweep", "sweep { layout = [tp8, tp16] }")
     if block is None:
         return None
     scope = scope_of(block, entry.scope, context.found)
     axes: dict[str, Axis] = {}
-    show: tuple[str, ...] = ()
+    asked: Expr | None = None
     sound = True
     for statement in block.statements:
         match statement:
@@ -42,9 +47,7 @@ def read_sweep(context: Context, entry: Entry) -> Sweep | None:
             case Assign(path=Path(names=(nodes.Name(text="show"),)), value=value) if not isinstance(
                 value, nodes.Block
             ):
-                shown = _values(context, "show", value)
-                sound &= shown is not None
-                show = shown or ()
+                asked = value
             case Assign(path=path, value=value) if not isinstance(value, nodes.Block):
                 key = path_key(path)
                 if key in axes:
@@ -56,7 +59,16 @@ def read_sweep(context: Context, entry: Entry) -> Sweep | None:
                 way = "write `workload.context = [8 ktok, 32 ktok]`"
                 context.tell(BadSweep(statement.span, "a sweep holds lists of values only", way))
                 sound = False
-    return _whole_sweep(context, entry, axes, show) if sound else None
+    show: tuple[str, ...] | None = ()
+    if asked is not None:
+        show = _values(context, _swept(subject, axes), scope, "show", asked)
+    return _whole_sweep(context, entry, axes, show) if sound and show is not None else None
+
+
+def _swept(subject: Subject, axes: Iterable[str]) -> Subject:
+    """What is asked of the points: an axis over whole tiers may bring others."""
+    whole = any(path.split(".")[0] == "tiers" and path.count(".") < 2 for path in axes)
+    return replace(subject, tiers=None) if whole else subject
 
 
 def _whole_sweep(
@@ -103,7 +115,9 @@ def _paths(expr: Expr) -> tuple[Path, ...] | None:
     return paths if len(paths) == len(items) else None
 
 
-def _values(context: Context, name: str, expr: Expr) -> tuple[str, ...] | None:
+def _values(
+    context: Context, subject: Subject, scope: Scope, name: str, expr: Expr
+) -> tuple[str, ...] | None:
     """Names of the vocabulary, as `show`, `minimize` and `maximize` take them."""
     paths = _paths(expr)
     if paths is None:
@@ -117,17 +131,18 @@ def _values(context: Context, name: str, expr: Expr) -> tuple[str, ...] | None:
         return None
     sound = True
     for path in paths:
-        if asked(path.dotted) is None:
-            near = like(path.dotted, (*VOCABULARY, *INPUTS))
-            context.tell(Unanswerable(path.span, path.dotted, near))
+        if subject.asked(path.dotted) is None:
+            unanswerable(context, subject, scope, path)
             sound = False
+        else:
+            sound &= exists(context, subject, path)
     return tuple(path.dotted for path in paths) if sound else None
 
 
 # --- search ------------------------------------------------------------------------------------
 
 
-def read_search(context: Context, entry: Entry) -> Search | None:
+def read_search(context: Context, entry: Entry, subject: Subject) -> Search | None:
     block = _block(context, entry, "search", "search { axes = [tp]; minimize = gpus }")
     if block is None:
         return None
@@ -144,7 +159,7 @@ def read_search(context: Context, entry: Entry) -> Search | None:
                     context.tell(WrittenTwice(path.span, key))
                     sound = False
                     continue
-                values[key] = _search_value(context, key, value, scope, path.span)
+                values[key] = _search_value(context, subject, key, value, scope, path.span)
                 sound &= values[key] is not None
             case _:
                 way = "it has `axes`, `devices`, and `minimize` or `maximize`"
@@ -164,7 +179,7 @@ def read_search(context: Context, entry: Entry) -> Search | None:
 
 
 def _search_value(
-    context: Context, key: str, value: Expr, scope: Scope, span: Span
+    context: Context, subject: Subject, key: str, value: Expr, scope: Scope, span: Span
 ) -> object | None:
     match key:
         case "axes":
@@ -175,7 +190,7 @@ def _search_value(
             found = context.evaluate(value, scope)
             return None if found is None else simple(context, Count(1), key, found, value)
         case "minimize" | "maximize":
-            names = _values(context, key, value)
+            names = _values(context, subject, scope, key, value)
             if names is not None and len(names) != 1:
                 way = f"write `{key} = {names[0]}`" if names else None
                 context.tell(BadSearch(value.span, "a search has one aim", way))

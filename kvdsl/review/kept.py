@@ -171,6 +171,7 @@ def _requirement(data: Mapping[str, Any]) -> RequirementResult:
         str(data["note"]),
         (),
         _span(data["place"]),
+        waived=str(data.get("waived") or ""),  # an older kvdsl kept none
     )
 
 

@@ -17,17 +17,18 @@ from kvdsl.difference import (
     FigureChange,
     FindingChange,
     Flip,
+    Standing,
     State,
     Trouble,
     ValueChange,
 )
 from kvdsl.plan import Finding, Plan, RequirementResult
+from kvdsl.requirements import JUDGED
 from kvdsl.review.facts import Moved, by_key, moved, spec_changes
 from kvdsl.review.movers import movers
 from kvdsl.review.sides import Pair, Side, pairs
 from kvdsl.review.thresholds import Asked, regressions, tidy, worth
 from kvdsl.spec.vocabulary import INPUTS
-from kvdsl.units import shown
 
 PLAIN = Asked()
 
@@ -102,8 +103,8 @@ def _change(
     flips = tuple(_flips(before, after))
     findings = tuple(_findings(before, after))
     state = _state(pair, *of)
-    fresh = any(each.state != "still" for each in findings)
-    if both and state == "changed" and not (spec or told or flips or fresh):
+    fresh = any(f.state != "still" for f in findings) or any(not flip.settled for flip in flips)
+    if both and state == "changed" and not (spec or told or fresh):
         return None
     still = both and not spec and not any(True for _ in moved(*facts))
     return DeploymentChange(
@@ -120,7 +121,7 @@ def _change(
         findings,
         len(values) - len(told),
         # What a fleet is made of moves with its deployments, which are told beside it.
-        compiler=still and not fleet and bool(values or flips or fresh),
+        compiler=still and not fleet and bool(values or fresh),
         kind="fleet" if fleet else "deployment",
     )
 
@@ -166,22 +167,18 @@ def _values(before: Plan | None, after: Plan | None, between: Plan | None) -> li
 
 
 def _flips(before: Plan | None, after: Plan | None) -> Iterator[Flip]:
-    """Requirements that are judged otherwise, or fail at another figure than before. One without a
-    label is known by its text, so that a changed bound is another requirement."""
+    """Requirements that are judged otherwise, and those that fail. One without a label is known by
+    its text, so that a changed bound is another requirement."""
     old = _judged(before)
     new = _judged(after)
     for key in dict.fromkeys((*new, *old)):
         one, two = old.get(key), new.get(key)
-        if (
-            one is not None
-            and two is not None
-            and one.status == two.status
-            and not (one.status == "fails" and _moved(one, two))
-        ):
+        first, last = _standing(one), _standing(two)
+        if first == last and first not in ("fails", "unanswered", "waived"):
             continue
-        if two is None and one is not None and one.status != "fails":
+        if two is None and first != "fails":
             continue  # a requirement that held and is no longer asked is a change of the spec
-        if one is None and two is not None and two.status in ("holds", "skipped"):
+        if one is None and last in ("holds", "skipped"):
             continue
         told = two or one
         assert told is not None
@@ -190,21 +187,22 @@ def _flips(before: Plan | None, after: Plan | None) -> Iterator[Flip]:
             told.text,
             told.label,
             told.because,
-            one.status if one else None,
-            two.status if two else None,
+            first,
+            last,
             one.value if one else None,
             two.value if two else None,
             told.bound,
             str(told.span),
             one.bound if one else None,
             alike=one is None or two is None or one.name == two.name,
+            waived=two.waived if two else "",
         )
 
 
-def _moved(one: RequirementResult, two: RequirementResult) -> bool:
-    """Whether a reader sees that the figure of a requirement or its bound moved."""
-    pairs = ((one.value, two.value), (one.bound, two.bound))
-    return any(a is not None and b is not None and shown(a) != shown(b) for a, b in pairs)
+def _standing(result: RequirementResult | None) -> Standing | None:
+    if result is None:
+        return None
+    return "waived" if result.waived else result.status
 
 
 def _judged(plan: Plan | None) -> dict[str, RequirementResult]:
@@ -215,11 +213,11 @@ def _judged(plan: Plan | None) -> dict[str, RequirementResult]:
 
 def _findings(before: Plan | None, after: Plan | None) -> Iterator[FindingChange]:
     """By code: as many as there are on both sides stay, the same words first. Failed requirements
-    are told as such."""
+    are told as such, and another sentence of a policy is another finding."""
     old, new = _open(before), _open(after)
     for finding in list(new):
         same = next((f for f in old if _alike(f, finding)), None) or next(
-            (f for f in old if f.code == finding.code and not _again(f, new)), None
+            (f for f in old if _of_a_kind(f, finding) and not _again(f, new)), None
         )
         if same is not None:
             old.remove(same)
@@ -229,17 +227,28 @@ def _findings(before: Plan | None, after: Plan | None) -> Iterator[FindingChange
     yield from (FindingChange("gone", finding) for finding in old)
 
 
-_JUDGED = frozenset({"KV146", "KV910", "KV911", "KV912"})
-"""Codes of requirements that do not hold: `Flip`s tell them."""
+AGAINST = "KV913"
+"""The code of a policy that is not met."""
 
 
 def _open(plan: Plan | None) -> list[Finding]:
     findings = plan.findings if plan else ()
-    return [f for f in findings if f.waived is None and f.code not in _JUDGED]
+    return [f for f in findings if f.waived is None and f.code not in JUDGED]
 
 
 def _alike(one: Finding, other: Finding) -> bool:
     return (one.code, one.diagnostic.headline) == (other.code, other.diagnostic.headline)
+
+
+def _of_a_kind(one: Finding, other: Finding) -> bool:
+    return one.code == other.code and _policy(one) == _policy(other)
+
+
+def _policy(finding: Finding) -> str:
+    """What a policy wants, where a finding is that a deployment does not meet it; without its
+    place, which moves."""
+    wanted = finding.diagnostic.headline.partition(", and policy ")[2]
+    return wanted.rpartition(" (")[0] if finding.code == AGAINST else ""
 
 
 def _again(finding: Finding, others: Iterable[Finding]) -> bool:

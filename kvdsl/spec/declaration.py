@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -52,6 +54,9 @@ class Declaration(Block):
     doc: str = ""
     catalog: str = ""
     source: str | None = None
+
+    belongs: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Attributes that say something of another, and are not inherited where that is replaced."""
 
     @property
     def title(self) -> str:

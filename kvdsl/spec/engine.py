@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -118,6 +120,8 @@ class HeldBack(Block):
 
 
 class Engine(Declaration):
+    belongs: ClassVar[Mapping[str, str]] = MappingProxyType({"written": "family"})
+
     family: Annotated[str, Word()] = Field(description="whose flags, logs and refusals")
     written: String | None = Field(
         default=None, description="the family as its makers write it, for reports"
@@ -134,6 +138,10 @@ class Engine(Declaration):
         default="tokens",
         description="the start-up figure: tokens of all pages, pages, or requests of the longest "
         "length x that length",
+    )
+    admission: Annotated[Literal["whole", "prompt"], Word(("whole", "prompt"))] = Field(
+        default="whole",
+        description="a request starts when its end has room too, or when its prompt has",
     )
     sizing: Annotated[Literal["held", "even"], Word(("held", "even"))] = Field(
         default="held",

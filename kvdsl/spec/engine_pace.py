@@ -31,6 +31,7 @@ class Launches(Block):
     state: Seconds = Field(default=0, description="more with a state instead of a cache")
     indexer: Seconds = Field(default=0, description="more with an indexer")
     prefill: Factor = Field(default=1, description="times these where no graph is replayed")
+    decode: Factor = Field(default=1, description="times these in a pool that only decodes")
 
 
 class Reached(Block):

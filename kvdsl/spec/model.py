@@ -16,9 +16,9 @@ from kvdsl.spec.slots import (
     Number,
     Positive,
     PositiveTokens,
+    Quoted,
     Referred,
     Special,
-    String,
     Tokens,
     Word,
     Yes,
@@ -291,7 +291,9 @@ class Tower(Block):
 class Model(Declaration):
     """A language model as a checkpoint stores it."""
 
-    config: String | None = Field(default=None, description="path of a Hugging Face config.json")
+    config: Annotated[str | None, Quoted(blank=True)] = Field(
+        default=None, description="path of a Hugging Face config.json"
+    )
     hidden: Positive = Field(description="width")
     vocab: Positive = Field(description="rows of embedding and head")
     tied_embeddings: Yes = Field(default=False, description="the head is the embedding")

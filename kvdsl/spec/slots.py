@@ -58,7 +58,9 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """A string."""
+    """A string. `blank` where whoever reads it says what is wrong with an empty one: a path."""
+
+    blank: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ _TERMS = (
     Term("kv.tokens", units.TOKENS, "capacity: floored in each rank or replica, then summed"),
     Term("kv.tokens_per_rank", units.TOKENS, "capacity of the smallest rank or replica"),
     Term("kv.sequences", units.REQUESTS, "the same in whole requests"),
+    Term("kv.running", units.REQUESTS, "that run at once: more, if given pages as they grow"),
     Term("kv.printed", units.TOKENS, "that one engine process prints at start-up"),
     Term("kv.pages", units.NONE, "of an engine's cache on each rank, those never used included"),
     Term("kv.break_even", units.TOKENS, "cached tokens that weigh as much as attention's weights"),
@@ -86,7 +87,8 @@ VOCABULARY: Mapping[str, Term] = MappingProxyType({term.name: term for term in _
 
 BETTER: Mapping[str, bool] = MappingProxyType(
     {
-        **dict.fromkeys(("kv.tokens", "kv.sequences", "memory.kv", "decode.throughput"), True),
+        **dict.fromkeys(("kv.tokens", "kv.sequences", "kv.running", "memory.kv"), True),
+        "decode.throughput": True,
         **dict.fromkeys(("kv.copies", "kv.bytes_per_token_per_gpu", "memory.weights"), False),
         **dict.fromkeys(("decode.tpot", "decode.kv_read", "decode.weight_read"), False),
         **dict.fromkeys(("decode.collectives", "prefill.ttft", "cost.per_mtok", "gpus"), False),

@@ -118,3 +118,36 @@ def test_the_catalog_s_pace_brackets_what_was_measured(
     assert values["decode.tpot_low"][0] * 1e3 < tpot < values["decode.tpot_high"][0] * 1e3
     first = values["prefill.ttft"][0] * 1e3
     assert (ttft / 2.3 < first < ttft * 2.3) == held  # the wide band that the catalog states
+
+
+IN_FLIGHT = (
+    # model, layout, clients, measured TPOT in ms and TTFT in s; lengths drawn below 1,024 and 8,192
+    ("minimax_m2_5", "attention { tp = 4 }; experts { ep = 4 }", 64, 31.96, 20.03),
+    ("llama_3_1_70b", "tp = 2", 64, 41.68, 30.79),
+)
+"""InferenceMAX records of vLLM on H100, FP8 weights, in the table that is named above."""
+
+
+@pytest.mark.parametrize(("model", "layout", "clients", "tpot", "ttft"), IN_FLIGHT)
+def test_pages_that_are_given_as_requests_grow_let_more_run(
+    model: str, layout: str, clients: int, tpot: float, ttft: float
+) -> None:
+    """Little's law on what was measured tells how many ran: far more than fit whole."""
+    found = estimated(f"""
+deployment run {{
+  model = models.{model}
+  on = 1 x nodes.hgx_h100
+  weights {{
+    default = formats.bf16
+    attention = formats.fp8; ffn = formats.fp8; routed_experts = formats.fp8
+  }}
+  kv = formats.bf16
+  engine = engines.vllm_0_20
+  layout {{ {layout} }}
+  workload {{ prompt = 922 tok; output = 7373 tok; concurrency = {clients} req }}
+}}
+""")
+    ran = clients * 7373 * tpot / (7373 * tpot + ttft * 1e3)
+    assert found.load is not None
+    assert float(found.load.served.value) == pytest.approx(ran, rel=0.15)
+    assert found.number("kv.sequences") < 0.7 * ran

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import kvdsl
 from kvdsl.costs.estimate import Estimate, estimate
+from kvdsl.costs.step import work_in_tiles
 from kvdsl.formulas import Term
 from kvdsl.planning.bulk import Loads, floors
 from kvdsl.planning.subjects import subject
@@ -380,3 +381,69 @@ def test_clients_whose_rate_is_said_too_yield_no_more_than_arrives(time: str) ->
     text = spec().replace("concurrency = 32 req", "concurrency = 32 req; rate = 0.5 req/s")
     found = terms_of(text.replace("deployment run {", f"deployment run {{\n  time = {time}"))
     assert found["decode.throughput"].value == pytest.approx(0.5 * 512)
+
+
+GROWN = "family = vllm; admission = prompt;"
+"""An engine that gives pages as requests grow."""
+
+
+@pytest.mark.parametrize("prompt", [512, 8192])
+def test_requests_that_take_pages_as_they_grow_fill_the_cache_with_their_middles(
+    prompt: int,
+) -> None:
+    """As many run as have room halfway through; an engine that keeps room for ends runs fewer."""
+    text = spec(layout="tp = 2", prompt=prompt, output=4096, concurrency=9000)
+    whole, grown = terms_of(text), terms_of(text.replace("family = vllm;", GROWN))
+    fit, runs = whole["kv.sequences"].value, grown["kv.running"].value
+    assert "kv.running" not in whole
+    assert grown["kv.sequences"].value == fit
+    assert runs == int(fit * (prompt + 4096) / (prompt + 2048))
+    tokens = float(grown["kv.tokens"].value)
+    assert tokens * 0.97 < runs * (prompt + 2048) <= tokens
+    for name in ("decode.tpot", "decode.throughput"):
+        assert grown[name].value > whole[name].value
+    assert grown["prefill.ttft"].value < whole["prefill.ttft"].value
+    assert grown["memory.free"].value >= 0
+
+
+def test_a_load_that_fits_whole_runs_alike_however_pages_are_given() -> None:
+    text = spec(concurrency=16)
+    grown = terms_of(text.replace("family = vllm;", GROWN))
+    for name, term in terms_of(text).items():
+        assert grown[name].value == term.value, name
+
+
+def test_a_prompt_alone_takes_no_longer_than_one_on_each_rank() -> None:
+    """With DP attention the experts of all ranks work on it; with copies of everything nobody does,
+    and it takes what it takes on one device."""
+    shared = estimated(spec(layout=LAYOUTS[2], model="qwen3_30b_a3b", prompt=4096)).prefill
+    assert shared is not None
+    assert shared.service.value < shared.alone.value
+    copies = "attention { dp = 4 }; ffn { dp = 4 }; vocab { dp = 4 }"
+    apart, one = (
+        estimated(spec(layout=layout, model="llama_3_1_8b", prompt=4096)).prefill
+        for layout in (copies, "tp = 1")
+    )
+    assert apart is not None
+    assert one is not None
+    assert float(apart.service.value) == pytest.approx(float(one.service.value))
+
+
+def test_a_pool_that_only_decodes_launches_at_its_own_pace() -> None:
+    def launches(factor: str) -> float:
+        own = f'engine own extends engines.vllm {{ version = "0.14"; pace {{ {factor} }} }}'
+        text = POOLS.format(decode=ONE, prompt=1000, output=100, load="concurrency = 8 req")
+        text = re.sub(r"engine extends [^}]*}", "engine = own", text).replace(
+            "deployment run", f"{own}\ndeployment run"
+        )
+        return float(kvdsl.compile(text).plan("run").value("pools.after.decode.launches").value)
+
+    usual = launches("launches { decode = 1 }")
+    assert launches("launches { decode = 0.5 }") == pytest.approx(usual / 2)
+
+
+def test_experts_multiply_whole_tiles() -> None:
+    """A token on eight of 128 experts: nine rows each, one of them its own."""
+    assert work_in_tiles(each=10, tokens=1, empty=8, experts=128, hit=8 / 128, drawn=8) == 90
+    many = work_in_tiles(each=10, tokens=10_000, empty=8, experts=128, hit=1, drawn=8)
+    assert many == pytest.approx(100_000, rel=0.02)

@@ -15,6 +15,7 @@ from kvdsl.planning.loads import answers
 from kvdsl.planning.sweeps import sweeps
 from kvdsl.project.catalog import Catalog
 from kvdsl.project.loader import load_text
+from kvdsl.resolve.changes import Change
 from kvdsl.resolve.resolver import Resolver
 
 CATALOG = Catalog()
@@ -181,3 +182,36 @@ def test_ten_thousand_points_are_compiled_as_often_as_there_are_layouts(
     assert [point[1] for point, _ in table.rows[99:101]] == ["pp2", "cp2"]
     assert all(figure is not None for _, figures in table.rows for figure in figures)
     assert (len(compiled), evaluated) == (2, [5_000, 5_000])
+
+
+REQUIRED = (
+    "require decode.tpot <= 22 ms; require kv.sequences >= workload.concurrency "
+    "when workload.prompt >= 2 ktok; require max(memory.free, 1 GB) >= 1 GB; "
+    "expect decode.tpot <= 1 ms"
+)
+
+
+@pytest.mark.parametrize("case", ["loads", "engine", "layouts", "rates", "faults", "classes"])
+def test_a_point_holds_what_its_plan_holds(case: str) -> None:
+    model, more, load, axes = CASES[case]
+    text = SPEC.format(model=model, more=f"{more}; {REQUIRED}", load=load, axes=axes, show="gpus")
+    resolver = Resolver(load_text(text, catalog=CATALOG))
+    deployment, faults = resolver.deployment("run")
+    assert deployment is not None, faults
+    (table,) = sweeps(resolver, deployment)
+    (sweep,) = deployment.sweeps
+    assert len({*table.holds} - {None}) == 2, "a case in which some hold and some fail"
+    for number, (point, _) in enumerate(table.rows):
+        if table.reason(number):
+            assert table.holds[number] is None
+            continue
+        made = [
+            Change(axis.path, next(v for v in axis.values if said in v.span.text), axis.at)
+            for axis, said in zip(sweep.axes, point, strict=True)
+        ]
+        plain, _ = resolver.variant("run", made)
+        assert plain is not None
+        asked = [one.result for one in outcome(plain).judged if one.result.keyword == "require"]
+        statuses = {result.status for result in asked} - {"skipped"}
+        expected = False if "fails" in statuses else None if "unanswered" in statuses else True
+        assert table.holds[number] is expected, point

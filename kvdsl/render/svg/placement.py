@@ -8,7 +8,7 @@ stages. A stage has its own band; what idles is crossed out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from kvdsl.plan import Cell, Picture
 from kvdsl.render.svg.boxes import PAD, STACK, WIDTH, Place, cells_of, density, laid_out
@@ -31,6 +31,7 @@ from kvdsl.units import counted
 _BAND = 18
 _SMALL = 10.5
 _MOST_ENTRIES = 24
+_MOST_NAMED = 3
 
 
 def placement(name: str, title: str, picture: Picture) -> str:
@@ -74,6 +75,13 @@ def _sets(picture: Picture) -> Mapping[str, tuple[str, int]]:
     return {c.share: ("", order[c.holder, c.stage] % HUES) for c in cells}
 
 
+def _named(names: Iterable[str]) -> str:
+    """The first names, and how many more there are."""
+    every = tuple(names)
+    more = f" and {len(every) - _MOST_NAMED:,} more" if len(every) > _MOST_NAMED else ""
+    return ", ".join(every[:_MOST_NAMED]) + more
+
+
 def _letter(index: int) -> str:
     letter = chr(ord("A") + index % 26)
     return letter if index < 26 else f"{letter}{index // 26}"
@@ -92,7 +100,8 @@ class _Scene:
         self._size = density(picture)
         self._staged = len({cell.stage for cell in cells if not cell.idle}) > 1
         self._copies = any(cell.copy_of for cell in cells)
-        self._idle = any(cell.idle for cell in cells)
+        self._idle = any(cell.idle and not cell.taken_by for cell in cells)
+        self._taken = _named(dict.fromkeys(cell.taken_by for cell in cells if cell.taken_by))
 
     def place(self, place: Place, depth: int) -> Iterator[str]:
         if place.cell is not None:
@@ -137,15 +146,18 @@ class _Scene:
         yield line(end - wide - 24, y - 4, end - wide - 6, y - 4, "wire", **look)
 
     def _cell(self, place: Place, cell: Cell) -> Iterator[str]:
-        told = " · ".join((f"device {cell.device}", cell.rank, *cell.lines, self._copy(cell)))
+        parts = (f"device {cell.device}", cell.rank, *cell.lines, self._copy(cell))
+        told = " · ".join(part for part in parts if part)
         inside = [self._body(place, cell), *self._words(place, cell)]
-        yield tag("g", *inside, tag("title", words(told.strip(" ·"))))
+        yield tag("g", *inside, tag("title", words(told)))
 
     def _copy(self, cell: Cell) -> str:
         return f"copy of {cell.copy_of}" if cell.copy_of else ""
 
     def _body(self, place: Place, cell: Cell) -> str:
         area = {"x": place.x, "y": place.y, "width": place.width, "height": place.height, "rx": 3.0}
+        if cell.taken_by:
+            return tag("rect", **area, **painted("panel-deep", "frame"))
         if cell.idle:
             cross = tag("rect", **area, **hatched(self._name, "crossed"))
             return tag("rect", **area, **painted("panel", "frame")) + cross
@@ -171,10 +183,12 @@ class _Scene:
         ink = "paper" if dark else "ink"
         head = f"{cell.device}" if small else f"GPU {cell.device}"
         if cell.idle:
-            yield self._plate(x - 2, y + 3, text_width(head, _SMALL, bold=True) + 5, "panel")
+            ground = "panel-deep" if cell.taken_by else "panel"
+            yield self._plate(x - 2, y + 3, text_width(head, _SMALL, bold=True) + 5, ground)
             yield lettered(x, y + 13, head, Lettering(_SMALL, bold=True))
-            told = fitted(visible(cell.lines[0] if cell.lines else "idle"), width, _SMALL)
-            yield self._plate(x - 2, y + 20, text_width(told, _SMALL) + 5, "panel")
+            said = cell.taken_by or (cell.lines[0] if cell.lines else "idle")
+            told = fitted(visible(said), width, _SMALL)
+            yield self._plate(x - 2, y + 20, text_width(told, _SMALL) + 5, ground)
             yield lettered(x, y + 30, told, Lettering(_SMALL, ink="ink-soft"))
             return
         yield lettered(x, y + 13, head, Lettering(_SMALL, bold=True, ink=ink, most=width))
@@ -254,6 +268,8 @@ class _Scene:
         if self._idle:
             pool = " of this pool" if self._picture.pool else ""
             entries.append(("panel", "crossed", f"crossed: holds no rank{pool}"))
+        if self._taken:
+            entries.append(("panel-deep", "", f"grey: taken by {visible(self._taken)}"))
         return entries
 
     def _stage_hues(self) -> Mapping[str, str]:
