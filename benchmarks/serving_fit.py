@@ -63,7 +63,7 @@ SHARES = frozenset({"weights", "experts", "emulated", "cache", "attention", "pro
 LINEAR = {"tpot": 0.15, "ttft": 1.0}
 """Log ratio past which a row counts linearly: chosen by left-out error, as what it is drawn to."""
 
-DRAWN = {"tpot": 0.3, "ttft": 0.3}
+DRAWN = {"tpot": 1.0, "ttft": 0.3}
 """Weight of each constant's pull to its round start: chosen by left-out error."""
 
 
