@@ -27,8 +27,8 @@ from kvdsl.costs.fitted import Serving
 from kvdsl.costs.inventory import CacheRead, Inventory, Product, Weights
 from kvdsl.costs.load import Load
 from kvdsl.costs.pace import Constants
+from kvdsl.costs.setting import Passed, Sent, Setting
 from kvdsl.costs.steady import Lengths, Steady
-from kvdsl.costs.step import Passed, Sent, Setting
 from kvdsl.formulas import Term
 from kvdsl.planning.bulk import Loads, Prepared, pool_lengths, pool_load
 

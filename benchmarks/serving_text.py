@@ -73,6 +73,8 @@ def _said(fit: Fit, engine: str, name: str, rows: str) -> str:
     error = _value(fit.errors, engine, name) * 100
     value = _value(fit.values, engine, name)
     begun = ROUND["latent" if name == "indexer" else name]
+    if abs(value / begun - 1) < SAME and name == "decode":
+        return 'from "no row has one here: as beside prompts"'
     if abs(value / begun - 1) < SAME:
         return 'from "no row has one here: where the fit begins, between those of other engines"'
     if name in REACHED and value > BOUND:

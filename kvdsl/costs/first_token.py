@@ -15,6 +15,7 @@ from kvdsl.costs.load import place_wait
 from kvdsl.costs.origins import fixed
 from kvdsl.costs.pace import Constants
 from kvdsl.costs.queues import endless_wait, queue_wait
+from kvdsl.costs.setting import Setting
 from kvdsl.costs.steady import (
     Lengths,
     Steady,
@@ -23,7 +24,7 @@ from kvdsl.costs.steady import (
     token_throughput,
     token_turn,
 )
-from kvdsl.costs.step import FITTED, Setting, StagePace, paced
+from kvdsl.costs.step import FITTED, StagePace, paced
 from kvdsl.formulas import Term, formula, greatest, total
 from kvdsl.units import TIME
 

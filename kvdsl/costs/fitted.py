@@ -40,8 +40,9 @@ from kvdsl.costs.pace import Constants
 from kvdsl.costs.passes import RankTime
 from kvdsl.costs.prefill import Prefill, prompt_terms
 from kvdsl.costs.queues import Stay, flying, most_flying, remembered
+from kvdsl.costs.setting import Setting, setting
 from kvdsl.costs.steady import Lengths, Steady, high_end, low_end, positive, steady
-from kvdsl.costs.step import RankPace, Setting, StagePace, setting
+from kvdsl.costs.step import RankPace, StagePace
 from kvdsl.costs.times import Times, decode_group
 from kvdsl.costs.values import Group
 from kvdsl.formulas import Term, formula, total

@@ -18,7 +18,8 @@ from kvdsl.costs.draft import Drafting
 from kvdsl.costs.load import Load
 from kvdsl.costs.origins import fixed
 from kvdsl.costs.pace import Constants
-from kvdsl.costs.step import Passed, Setting, StagePace, paced
+from kvdsl.costs.setting import Passed, Setting
+from kvdsl.costs.step import StagePace, paced
 from kvdsl.formulas import Term, formula, greatest, total
 from kvdsl.units import REQUESTS, TIME, TOKEN_RATE, TOKENS
 
