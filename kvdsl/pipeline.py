@@ -203,7 +203,9 @@ class Bulk:
         from kvdsl.planning.bulk import Loads, Served, served
 
         loads = Loads.of(prompt, output, concurrency, rate)
-        return served(self.pools, loads) if self.pools else Served({}, None)
+        if not self.pools:
+            return Served({}, None, self.errors, self.refusal)
+        return served(self.pools, loads)
 
 
 def bulk_text(text: str, name: str = "<text>") -> tuple[Bulk, ...]:

@@ -8,6 +8,7 @@ from kvdsl.checks.study import Fact, Study
 from kvdsl.costs.admission import RUNNING, most_running
 from kvdsl.costs.cache import held_tokens
 from kvdsl.costs.closed_loops import place
+from kvdsl.costs.estimate import Estimate
 from kvdsl.costs.load import Load, output_of
 from kvdsl.costs.pace import constants
 from kvdsl.costs.sustained import sustained
@@ -22,7 +23,7 @@ from kvdsl.units import REQUEST_RATE, TIME, TOKENS, WORK_RATE, Quantity, shown
     "overload",
     Severity.WARNING,
     "costs",
-    "{asked} are in flight and {fits} fit: {rest}",
+    "{asked} {are} in flight and {fits} fit: {rest}",
     label="the workload asks {asked}",
     notes=("a request of {length} takes {size}; each rank or replica fits {each} whole{grown}",),
     helps=("a token takes as long as among the {runs} that run, and {wait}; fewer in flight, more "
@@ -59,7 +60,7 @@ def overload(study: Study) -> Iterator[Fact]:
     if found.load is None or not found.fits:
         return
     fit, asked = found.values["kv.sequences"], found.load.asked
-    if asked.value <= fit.value:
+    if asked.value <= fit.value or _only_queues(found):
         return
     smallest = min(found.capacities, key=lambda c: c.requests.value)
     wait = _place_waited(study)
@@ -68,6 +69,7 @@ def overload(study: Study) -> Iterator[Fact]:
         study.subject.place("workload"),
         {
             "asked": asked.quantity,
+            "are": "is" if asked.value == 1 else "are",
             "fits": fit.quantity,
             "rest": _rest(found.load, fit),
             "runs": found.load.served.quantity,
@@ -84,6 +86,12 @@ def overload(study: Study) -> Iterator[Fact]:
             *(() if wait is None else (("wait for a place", wait),)),
         ),
     )
+
+
+def _only_queues(found: Estimate) -> bool:
+    """Whether requests arrive faster than they are prefilled (KV203): they fill any cache."""
+    arrives = found.subject.workload.concurrency is None
+    return arrives and found.prefill is not None and found.prefill.saturated
 
 
 def _place_waited(study: Study) -> Quantity | None:
@@ -105,7 +113,7 @@ def _rest(load: Load, fit: Term) -> str:
         return f"{waits} wait"
     if load.queued:
         return f"{shown(load.served.quantity)} run as they grow, {waits} wait"
-    return "all run as they grow, and some are stopped before their end"
+    return "all find room while they are short, and some are stopped before their end"
 
 
 def _place_said(load: Load, wait: Quantity | None) -> str:
@@ -221,12 +229,13 @@ def rate_overrun(study: Study) -> Iterator[Fact]:
         return
     if not found.load.queued or not found.fits:
         return
-    if found.prefill is not None and found.prefill.saturated:  # KV203
+    none = int(most_running(found.values).value) < 1
+    if not none and _only_queues(found):  # KV203
         return
     whole = float(output_of(study.subject).value) * found.number("decode.tpot")
     if found.prefill is not None:
         whole += float(found.prefill.held.value)
-    most = _sustained(study)
+    most = Quantity(0, REQUEST_RATE) if none else _sustained(study)
     if not whole or most is None:
         return
     yield Fact(

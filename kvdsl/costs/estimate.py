@@ -115,7 +115,7 @@ def of_length(found: Estimate, workload: Workload) -> dict[str, Term]:
     """The values that follow from how long requests are and not from how many there are."""
     placement = reloaded(found, workload)
     held = Once(lambda: memory.capacities(placement, found.ledgers))
-    return dict(Values(_of_length(placement, held)))
+    return dict(Values(_of_length(placement, found.ledgers, held)))
 
 
 NO_TIMES: Group = (("decode.", "prefill.", "memory.free", "power", "cost."), dict)
@@ -180,7 +180,7 @@ def _known(
     """The values of memory."""
     return (
         *_of_token(placement, books),
-        *_of_length(placement, held),
+        *_of_length(placement, books, held),
         *_of_memory(placement, books),
     )
 
@@ -199,7 +199,9 @@ def _of_token(placement: Placement, books: tuple[Ledger, ...]) -> tuple[Group, .
     )
 
 
-def _of_length(placement: Placement, held: Callable[[], tuple[Capacity, ...]]) -> tuple[Group, ...]:
+def _of_length(
+    placement: Placement, books: tuple[Ledger, ...], held: Callable[[], tuple[Capacity, ...]]
+) -> tuple[Group, ...]:
     subject = placement.subject
 
     capacity = Once(lambda: memory.capacity_terms(subject, held()))
@@ -211,7 +213,7 @@ def _of_length(placement: Placement, held: Callable[[], tuple[Capacity, ...]]) -
         (("kv.bytes_per_request", "state.bytes_per_request"), of_request),
         (("kv.copies",), lambda: {"kv.copies": cached.copies_term(placement)}),
         (memory.CAPACITY, capacity),
-        ((RUNNING,), lambda: running(placement, capacity()["kv.sequences"])),
+        ((RUNNING,), lambda: running(placement, books, capacity()["kv.sequences"])),
     )
 
 

@@ -165,7 +165,7 @@ def _served(asked: Term, capacity: Term) -> Term:
 
 @formula("prompt + output / 2", units.TOKENS, "the middle of a request's decode")
 def middle(prompt: Exact, output: Exact) -> Exact:
-    return prompt + over(output, 2)
+    return over(2 * prompt + output, 2)  # exact, and of arrays too
 
 
 def context_of(subject: Subject) -> Term:

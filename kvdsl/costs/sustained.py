@@ -76,4 +76,6 @@ def _prefilled(found: Estimate) -> float | None:
 
 def _down(rate: float) -> float:
     digits = DIGITS - 1 - floor(log10(rate))
+    if rate >= 10.0**-DIGITS:  # of what is below one, so many decimals are shown
+        digits = min(digits, DIGITS)
     return floor(rate * 10.0**digits) / 10.0**digits

@@ -348,4 +348,4 @@ def _fitting(pool: Prepared, prompt: int, output: int) -> float:
     placed = replace(pool.placement, subject=replace(pool.placement.subject, workload=workload))
     found = memory.capacities(placed, pool.books)
     fit = memory.capacity_terms(placed.subject, found)["kv.sequences"]
-    return float(running(placed, fit).get(RUNNING, fit).value)
+    return float(running(placed, pool.books, fit).get(RUNNING, fit).value)
