@@ -290,7 +290,7 @@ def redundant_experts(study: Study) -> Iterator[Fact]:
         (("weights of redundant experts", Quantity(weights, BYTES)),),
         Suggestion(f"redundant = {fewest}", other.subject.degrees.text(), other,
                    ("kv.tokens", "kv.sequences", "memory.weights")),
-        severity=None if found.load.queued and more else Severity.INFO,
+        severity=None if found.crowded and more else Severity.INFO,
     )  # fmt: skip
 
 

@@ -84,13 +84,13 @@ def inert_compression(study: Study) -> Iterator[Fact]:
     """
     subject, found = study.subject, study.costs
     narrow = [f for f in _cached_in(study) if _narrow(f, subject) and not f.lossless]
-    if not narrow or found.load is None or found.load.queued or not found.fits:
+    if not narrow or found.load is None or found.crowded or not found.fits:
         return
     if subject.deployment.transfer is not None or subject.deployment.tiers:
         return
     wide = Recipe(lines=(RecipeLine(format=subject.activations),))
     other = study.other(replace(subject, kv=wide))
-    if other is None or other.load is None or other.load.queued or not other.fits:
+    if other is None or other.load is None or other.crowded or not other.fits:
         return
     if any(b.holds(found) and not b.holds(other) for b in bounds(study)):
         return

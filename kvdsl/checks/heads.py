@@ -355,7 +355,7 @@ def tp_wins_on_time(study: Study) -> Iterator[Fact]:
     group = study.placed.widest("attention.tp", 0)
     if heads is None or tp <= heads or group is None or not group.reach.fast:
         return
-    if found.load is None or found.load.queued or not found.fits:
+    if found.load is None or found.crowded or not found.fits:
         return
     other = _staged(study, heads)
     if other is None or other.estimate.number("decode.tpot") <= found.number("decode.tpot"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvdsl.checks.study import Fact, Study
-from kvdsl.costs.admission import RUNNING, most_running
+from kvdsl.costs.admission import RUNNING
 from kvdsl.costs.cache import held_tokens
 from kvdsl.costs.closed_loops import place
 from kvdsl.costs.estimate import Estimate
@@ -60,11 +60,12 @@ def overload(study: Study) -> Iterator[Fact]:
     if found.load is None or not found.fits:
         return
     fit, asked = found.values["kv.sequences"], found.load.asked
-    if asked.value <= fit.value or _only_queues(found):
+    if not found.crowded or _only_queues(found):
         return
     smallest = min(found.capacities, key=lambda c: c.requests.value)
     wait = _place_waited(study)
-    grown = "; more run, each with the pages that it has filled" if RUNNING in found.values else ""
+    more = found.values[RUNNING].value > fit.value
+    grown = "; more run, each with the pages that it has filled" if more else ""
     yield Fact(
         study.subject.place("workload"),
         {
@@ -113,12 +114,12 @@ def _rest(load: Load, fit: Term) -> str:
         return f"{waits} wait"
     if load.queued:
         return f"{shown(load.served.quantity)} run as they grow, {waits} wait"
-    return "all find room while they are short, and some are stopped before their end"
+    return "all find room while they are short, and some may be stopped before their end"
 
 
 def _place_said(load: Load, wait: Quantity | None) -> str:
     if not load.queued:
-        return "some are begun twice"
+        return "some may be begun twice"
     if wait is None:
         return "the rest queues"
     return f"a first token waits {shown(wait)} for a place"
@@ -193,7 +194,7 @@ def _sustained(study: Study) -> Quantity | None:
     "costs",
     "requests arrive faster than they are served: {rate} against {most} at the most",
     label="the workload asks {rate}",
-    notes=("{needed} would be in flight and {fits} fit, each for {whole}",),
+    notes=("{needed} would be in flight and {fits}, each for {whole}",),
     helps=("a lower rate, more replicas, shorter requests, or a smaller cache format",),
     silences=("KV202",),
 )
@@ -229,7 +230,8 @@ def rate_overrun(study: Study) -> Iterator[Fact]:
         return
     if not found.load.queued or not found.fits:
         return
-    none = int(most_running(found.values).value) < 1
+    runs = found.values[RUNNING]
+    none, more = int(runs.value) < 1, runs.value > found.values["kv.sequences"].value
     if not none and _only_queues(found):  # KV203
         return
     whole = float(output_of(study.subject).value) * found.number("decode.tpot")
@@ -244,7 +246,7 @@ def rate_overrun(study: Study) -> Iterator[Fact]:
             "rate": Quantity(workload.rate, REQUEST_RATE),
             "most": most,
             "needed": found.load.asked.quantity,
-            "fits": most_running(found.values).quantity,
+            "fits": f"{shown(runs.quantity)} {'run at once' if more else 'fit'}",
             "whole": Quantity(whole, TIME),
         },
         (("rate", Quantity(workload.rate, REQUEST_RATE)), ("highest rate", most)),

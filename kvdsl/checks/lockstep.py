@@ -133,7 +133,7 @@ def uneven_load(study: Study) -> Iterator[Fact]:
     """
     found, degrees = study.costs, study.subject.degrees
     load, ranks = found.load, degrees.holders
-    if degrees.attention.dp == 1 or load is None or load.queued or not found.fits:
+    if degrees.attention.dp == 1 or load is None or found.crowded or not found.fits:
         return
     asked = int(load.asked.value)
     fewer = asked // ranks * ranks

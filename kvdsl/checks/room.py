@@ -110,8 +110,7 @@ def _lacking(study: Study, found: Estimate) -> tuple[Bound, ...] | None:
     """Lower bounds on capacity that an estimate fails; None where nothing lacks room: no bound
     fails, and no request queues."""
     failing = tuple(b for b in bounds(study) if b.name in CAPACITIES and b.holds(found) is False)
-    queued = found.load is not None and found.load.queued > 0
-    return failing if failing or queued else None
+    return failing if failing or found.crowded else None
 
 
 @rule(
@@ -268,7 +267,7 @@ def crowded_replica(study: Study) -> Iterator[Fact]:
 def _further(study: Study) -> Estimate | None:
     """Twice the TP, and twice that, as long as requests queue and a token gets cheaper."""
     best = study.costs
-    while best.fits and best.load is not None and best.load.queued:
+    while best.fits and best.crowded:
         wide = _twice(study, best.subject.degrees)
         if wide is None or not _cheaper(wide, best):
             break

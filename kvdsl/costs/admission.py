@@ -1,15 +1,14 @@
 """Admission: how many requests run at once, where an engine gives pages as requests grow.
 
-Comes in: a placement with its ledgers, and the whole requests that fit. Goes out: `kv.running`, or
-nothing where an engine keeps room for a request's end from its start, or where requests do not
-grow. At any time those in flight are at all points between their prompt and their end, so that they
+Comes in: a placement with its ledgers, and the whole requests that fit. Goes out: `kv.running`:
+those, where an engine keeps room for a request's end from its start, or where requests do not grow.
+Else, at any time those in flight are at all points between their prompt and their end, so that they
 take what as many at their middle take; what no longer fits is stopped and begun again, which is not
 timed. vLLM 0.33.0, v1/core/sched/scheduler.py; SGLang 0.5.23, managers/schedule_policy.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from math import ceil
 
@@ -23,12 +22,12 @@ RUNNING = "kv.running"
 MIDDLE = "requests of all ages at once take what as many at their middle take"
 
 
-def running(placement: Placement, books: tuple[Ledger, ...], fit: Term) -> dict[str, Term]:
+def running(placement: Placement, books: tuple[Ledger, ...], fit: Term) -> Term:
     """The requests that run at once; `fit` are those that fit whole."""
     subject = placement.subject
     engine = subject.engine
     if engine is None or engine.admission == "whole" or not output_of(subject).value:
-        return {}
+        return fit.named("requests that run")
     middle, said = ceil(context_of(subject).value), subject.workload
     halfway = said.model_copy(
         update={
@@ -39,9 +38,4 @@ def running(placement: Placement, books: tuple[Ledger, ...], fit: Term) -> dict[
     placed = replace(placement, subject=replace(subject, workload=halfway))
     found = memory.capacity_terms(placed.subject, memory.capacities(placed, books))
     some = replace(found["kv.sequences"], label="requests that fit at the middle of their output")
-    return {RUNNING: greatest("requests that run", [fit, some], note=MIDDLE)}
-
-
-def most_running(values: Mapping[str, Term]) -> Term:
-    """Requests that run at once: as many as fit whole, or more as they grow."""
-    return values[RUNNING] if RUNNING in values else values["kv.sequences"]
+    return greatest("requests that run", [fit, some], note=MIDDLE)

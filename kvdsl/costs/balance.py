@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from kvdsl import units
 from kvdsl.arithmetic import over, real
-from kvdsl.costs.admission import most_running
+from kvdsl.costs.admission import RUNNING
 from kvdsl.costs.estimate import Estimate, estimate, reloaded
 from kvdsl.costs.memory import leaf
 from kvdsl.costs.origins import of_workload
@@ -117,7 +117,7 @@ def busy_prefill(pool: Estimate, rate: Term) -> Term | None:
 def busy_decode(pool: Estimate, rate: Term) -> Term | None:
     """Against a full cache: as many in flight as fit, each step as slow as that makes it."""
     output = mean_output(pool.subject.workload)
-    fit = most_running(pool.values)
+    fit = pool.values[RUNNING]
     if pool.decode is None or not output or int(fit.value) < 1:
         return None
     full = _at_a_full_cache(pool, int(fit.value))

@@ -13,7 +13,7 @@ from kvdsl import units
 from kvdsl.arithmetic import arrayed, smaller, some, times
 from kvdsl.costs import cache as cached
 from kvdsl.costs import collectives, memory, money, weights
-from kvdsl.costs.admission import RUNNING, most_running, running
+from kvdsl.costs.admission import RUNNING, running
 from kvdsl.costs.decode import Decode
 from kvdsl.costs.fitted import fitted
 from kvdsl.costs.ideal import ideal
@@ -77,6 +77,12 @@ class Estimate:
             return self.prefill.endless
         return load is not None and load.overfull and int(load.served.value) >= 1
 
+    @property
+    def crowded(self) -> bool:
+        """Whether more are in flight than fit whole, though an engine may run more."""
+        asked = self.load.asked.value if self.load is not None else 0
+        return bool(asked > self.values["kv.sequences"].value)
+
     def number(self, name: str) -> float:
         return float(self.values[name].value)
 
@@ -133,7 +139,7 @@ def _timed(
     pace = constants(subject)
 
     def capacity() -> Term:
-        return most_running(of_memory)
+        return of_memory[RUNNING]
 
     if pace is None:
         found = ideal(placement, books, capacity)
@@ -213,7 +219,7 @@ def _of_length(
         (("kv.bytes_per_request", "state.bytes_per_request"), of_request),
         (("kv.copies",), lambda: {"kv.copies": cached.copies_term(placement)}),
         (memory.CAPACITY, capacity),
-        ((RUNNING,), lambda: running(placement, books, capacity()["kv.sequences"])),
+        ((RUNNING,), lambda: {RUNNING: running(placement, books, capacity()["kv.sequences"])}),
     )
 
 

@@ -159,7 +159,7 @@ def _served(asked: Term, capacity: Term) -> Term:
     """What runs: all that is asked, or what fits. Either may be an array."""
     if smaller(asked.value, capacity.value) is asked.value:
         return asked
-    return Term("requests that fit", smaller(asked.value, capacity.value), units.REQUESTS,
+    return Term("requests that run", smaller(asked.value, capacity.value), units.REQUESTS,
                 inputs=(capacity,), note="the rest queues")  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from math import floor, log10, sqrt
 
 from kvdsl.arithmetic import real
 from kvdsl.costs import fitted, ideal
-from kvdsl.costs.admission import most_running
+from kvdsl.costs.admission import RUNNING
 from kvdsl.costs.estimate import Estimate
 from kvdsl.costs.pace import constants
 from kvdsl.costs.queues import Stay, flying
@@ -34,7 +34,7 @@ def sustained(found: Estimate) -> float | None:
     arrive."""
     if found.subject.pool.role == "prefill":
         return _prefilled(found)
-    subject, fits = found.subject, most_running(found.values)
+    subject, fits = found.subject, found.values[RUNNING]
     if subject.workload.rate is None or int(fits.value) < 1 or found.load is None:
         return None
     share = float(subject.pool.share or 1)
@@ -58,7 +58,7 @@ def sustained(found: Estimate) -> float | None:
 
 def _stays(found: Estimate) -> Stay:
     subject, pace = found.subject, constants(found.subject)
-    loaded = fitted.of_count(subject, most_running(found.values))
+    loaded = fitted.of_count(subject, found.values[RUNNING])
     if pace is None:
         return ideal.stays(found.placement, found.ledgers, found.prefill, loaded)
     made = fitted.serving(found.placement, found.ledgers, pace)

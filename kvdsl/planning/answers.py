@@ -73,16 +73,15 @@ def _taken(bar: MemoryBar) -> Quantity:
 
 def _waiting(plan: Plan) -> str:
     """What does not run at once; empty where all does."""
-    fit, asked = _requests(plan)
-    if fit is None or asked is None or asked.value <= fit.value:
+    runs, asked = _requests(plan, "kv.running")
+    if runs is None or asked is None or asked.value <= runs.value:
         return ""
-    return f"{grouped(fit.value)} of {counted(asked.value, 'requests')} run, the others wait"
+    return f"{grouped(runs.value)} of {counted(asked.value, 'requests')} run, the others wait"
 
 
-def _requests(plan: Plan) -> tuple[Quantity | None, Quantity | None]:
-    """Requests that run at once, and those that the workload has in flight."""
-    fit = plan.values.get("kv.running", plan.values.get("kv.sequences"))
-    asked = plan.values.get("workload.concurrency")
+def _requests(plan: Plan, name: str) -> tuple[Quantity | None, Quantity | None]:
+    """A capacity in requests, and those that the workload has in flight."""
+    fit, asked = plan.values.get(name), plan.values.get("workload.concurrency")
     return fit.quantity if fit else None, asked.quantity if asked else None
 
 
@@ -166,7 +165,7 @@ def _limits(plan: Plan) -> Iterator[Answer]:
     if any(bar.room.value <= 0 for bar in plan.memory):
         return
     said = []
-    fit, asked = _requests(plan)
+    fit, asked = _requests(plan, "kv.sequences")
     if fit is not None and asked is not None:
         bound = "Memory" if asked.value > fit.value else "Not memory"
         said.append(f"{bound}: {counted(fit.value, 'requests')} fit, {grouped(asked.value)} asked")

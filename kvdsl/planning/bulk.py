@@ -19,7 +19,7 @@ from kvdsl import units
 from kvdsl.arithmetic import greater
 from kvdsl.checks.findings import placed
 from kvdsl.costs import memory
-from kvdsl.costs.admission import RUNNING, running
+from kvdsl.costs.admission import running
 from kvdsl.costs.closed_loops import beside, place
 from kvdsl.costs.first_token import client_throughput
 from kvdsl.costs.fitted import Serving, alone, serving, stays
@@ -348,4 +348,4 @@ def _fitting(pool: Prepared, prompt: int, output: int) -> float:
     placed = replace(pool.placement, subject=replace(pool.placement.subject, workload=workload))
     found = memory.capacities(placed, pool.books)
     fit = memory.capacity_terms(placed.subject, found)["kv.sequences"]
-    return float(running(placed, pool.books, fit).get(RUNNING, fit).value)
+    return float(running(placed, pool.books, fit).value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from kvdsl.costs import cache
-from kvdsl.costs.admission import most_running
+from kvdsl.costs.admission import RUNNING
 from kvdsl.costs.estimate import Estimate, estimate, memory_estimate, reloaded
 from kvdsl.costs.pace import pace_of
 from kvdsl.placement.placement import Placement
@@ -40,7 +40,7 @@ def _fitted_over_load(found: Estimate) -> Iterator[Chart]:
         return
     gpus = found.number("gpus")
     asked = float(found.load.asked.value) if found.load else 0.0
-    most = float(most_running(found.values).value)
+    most = float(found.values[RUNNING].value)
     counts = in_flight(most, asked)
     marks = ((asked, "the workload"), (most, "full"))
     if "prefill.ttft" in found.values:
@@ -146,7 +146,7 @@ def _capacity(found: Estimate, compared: Mapping[str, Estimate]) -> Chart:
 
 def _over_load(found: Estimate) -> Chart:
     asked = float(found.load.asked.value) if found.load else 0.0
-    most = float(most_running(found.values).value)
+    most = float(found.values[RUNNING].value)
     counts = in_flight(most, asked)
 
     def tpot(count: int) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kvdsl.costs.admission import most_running
+from kvdsl.costs.admission import RUNNING
 from kvdsl.costs.money import default_price
 from kvdsl.diagnostics import Severity
 from kvdsl.formulas import Term
@@ -78,7 +78,7 @@ def _crowded(values: Mapping[str, Term], findings: Sequence[Finding]) -> str:
     codes = {f.code for f in findings}
     said = ""
     if "KV202" in codes:
-        runs, asked = most_running(values).value, values.get("workload.concurrency")
+        runs, asked = values[RUNNING].value, values.get("workload.concurrency")
         if asked is None:
             said += f"; only {counted(runs, 'requests')} run at once"
         elif runs < asked.value:

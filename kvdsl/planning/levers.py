@@ -308,7 +308,7 @@ def _cannot(
         if d.replicas > base.subject.degrees.replicas:
             yield "each copy holds all weights again, and no longer request fits than before"
     elif found.load is not None and base.load is not None and base.fits:
-        if not base.load.queued:
+        if not base.crowded:
             yield "no request waits for the cache as it is: room is not what limits"
         yield "weights stay as they are"
         yield from _converted(found)

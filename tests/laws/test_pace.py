@@ -395,11 +395,9 @@ def test_requests_that_take_pages_as_they_grow_fill_the_cache_with_their_middles
     text = spec(layout="tp = 2", prompt=prompt, output=4096, concurrency=9000)
     whole, grown = terms_of(text), terms_of(text.replace("family = vllm;", GROWN))
     fit, runs = whole["kv.sequences"].value, grown["kv.running"].value
-    assert "kv.running" not in whole
+    assert whole["kv.running"].value == fit
     assert grown["kv.sequences"].value == fit
-    assert runs == int(fit * (prompt + 4096) / (prompt + 2048))
-    tokens = float(grown["kv.tokens"].value)
-    assert tokens * 0.97 < runs * (prompt + 2048) <= tokens
+    assert runs == grown["kv.tokens"].value // (prompt + 2048)
     for name in ("decode.tpot", "decode.throughput"):
         assert grown[name].value > whole[name].value
     assert grown["prefill.ttft"].value < whole["prefill.ttft"].value
@@ -410,7 +408,28 @@ def test_a_load_that_fits_whole_runs_alike_however_pages_are_given() -> None:
     text = spec(concurrency=16)
     grown = terms_of(text.replace("family = vllm;", GROWN))
     for name, term in terms_of(text).items():
-        assert grown[name].value == term.value, name
+        assert name == "kv.running" or grown[name].value == term.value, name
+
+
+def test_requests_of_all_ages_take_whole_pages_in_each_replica() -> None:
+    """A prompt of one token holds a page, whatever it grows to; replicas are counted apart."""
+    one = spec(layout="tp = 1", model="llama_3_1_8b", prompt=1, output=15).replace(
+        "family = vllm;", GROWN + " block = 16 tok;"
+    )
+    eight = one.replace("layout { tp = 1 }", "layout { tp = 1; replicas = 8 }")
+    single, many = terms_of(one), terms_of(eight)
+    assert single["kv.running"].value == single["kv.sequences"].value
+    assert many["kv.running"].value == 8 * int(single["kv.running"].value)
+
+
+def test_a_cache_of_states_runs_no_more_requests_than_it_has_states() -> None:
+    text = spec(model="qwen3_next_80b_a3b", kv="fp8", prompt=200, output=1000).replace(
+        "engine = own", "engine = engines.sglang_0_5_23"
+    )
+    found = terms_of(text)
+    load = "context = 700 tok; concurrency = 32 req"
+    halfway = terms_of(re.sub(r"prompt = 200 tok.*concurrency = 32 req", load, text))
+    assert found["kv.running"].value == halfway["kv.sequences"].value
 
 
 def test_a_prompt_alone_takes_no_longer_than_one_on_each_rank() -> None:
