@@ -4,7 +4,7 @@ Comes in: groups of rows. Goes out: constants by engine, their errors, and predi
 of rows left out. The formulas are the product's own: inventories of all placements are stacked into
 arrays, so that one evaluation serves all rows. Of two pools the one that decodes is fitted, by its
 time of a token alone. Ratios past a factor of 1.16 (TPOT) or 2.7 (TTFT) count linearly; groups of n
-rows weigh n^(3/4); each constant is drawn to a round start, weakly. No constant belongs to a model,
+rows weigh n^(3/4); each constant is drawn to a round start. No constant belongs to a model,
 a device or a row.
 """
 

@@ -182,6 +182,37 @@ def test_the_rate_that_is_told_is_served_and_no_higher_one(output: int, engine: 
     assert codes(f"{float(most[1]) * 1.02:.4f}")
 
 
+@pytest.mark.parametrize("prompt", [40, 60, 100])
+def test_a_low_rate_is_told_by_the_digits_that_are_shown(prompt: int) -> None:
+    def codes(rate: str) -> dict[str, str]:
+        found = compile_text(f"""kvspec 1
+deployment slow {{
+  model = models.llama_3_1_8b; weights = formats.bf16; kv = formats.bf16
+  on = 1 x devices.l40s; engine = engines.vllm_0_33; layout {{ tp = 1 }}
+  workload {{ prompt = {prompt} ktok; output = 500 tok; rate = {rate} req/s }}
+}}
+""").plan("slow")
+        return {f.code: f.diagnostic.headline for f in found.findings
+                if f.code in ("KV203", "KV215")}  # fmt: skip
+
+    (headline,) = codes("0.2").values()
+    most = re.search(r"against ([0-9.]+) req/s", headline)
+    assert most is not None
+    assert float(most[1]) < 0.1
+    assert not codes(most[1])
+
+
+def test_a_rate_is_refused_where_not_one_request_fits() -> None:
+    load = "prompt = 100_000 tok; output = 2 tok; rate = 1 req/s"
+    found = plan(load, budget="kv = 1 GB")
+    assert found.values["kv.sequences"].value == 0
+    codes = {f.code: f.diagnostic.headline for f in found.findings}
+    assert codes["KV215"] == (
+        "requests arrive faster than they are served: 1 req/s against 0 req/s at the most"
+    )
+    assert "KV202" not in codes
+
+
 TWO = """kvspec 1
 deployment served {
   model   = models.llama_3_1_70b

@@ -202,6 +202,13 @@ def test_a_rate_fits_in_bulk_where_no_check_refuses_it(rate: float) -> None:
         assert served.fits[0] == (not codes & {"KV203", "KV215"})
 
 
+def test_a_deployment_without_pools_says_why_it_serves_nothing() -> None:
+    one = kvdsl.bulk(spec().replace("engine = own", "time = ideal"))[0]
+    served = one.serve([100], [10], [1])
+    assert served.fits is None
+    assert served.refusal == one.refusal != ""
+
+
 def test_clients_who_wait_for_answers_fit_however_many() -> None:
     fits = kvdsl.bulk(spec())[0].serve([1024], [1024], [100_000]).fits
     assert fits is not None

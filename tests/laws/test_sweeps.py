@@ -81,6 +81,10 @@ CASES = {
         "llama_3_1_70b", LAYOUT, MIXED,
         f"{COUNTS}; workload.prompt = [10 tok, 30 ktok]; workload.output = [0 tok, 1 tok, 90 tok]",
     ),
+    "odd": ("llama_3_1_70b", LAYOUT, "prompt = 2 ktok; output = 101 tok; concurrency = 9 req",
+            PROMPTS),
+    "odd_engine": ("llama_3_1_70b", f"{LAYOUT}; {VLLM}",
+                   "prompt = 2 ktok; output = 101 tok; rate = 1 req/s", PROMPTS),
     "engine_rates": (
         "llama_3_1_70b", f"{LAYOUT}; {VLLM}", "prompt = 2 ktok; output = 300 tok; rate = 1 req/s",
         f"{RATES}; {PROMPTS}",
