@@ -275,8 +275,9 @@ class Comparison:
 @dataclass(frozen=True, slots=True)
 class SweepTable:
     """All combinations of a sweep: the axes, the values shown, and a row a point. `reasons` has
-    for each row why it cannot be planned, or nothing. `holds` says of each row whether all that is
-    required holds, None where there is no plan to judge; it is empty where nothing is required.
+    for each row why it cannot be planned, is not served or cannot be judged, or nothing. `holds`
+    says of each row whether all that is required holds, None where there is nothing to judge; it is
+    empty where nothing is required. `unserved` are rows whose rate cannot be served.
     Where the rows are too many for people, `told` are those that they are shown, each with why it
     is among them."""
 
@@ -287,6 +288,7 @@ class SweepTable:
     reasons: tuple[str, ...] = ()
     told: tuple[tuple[int, str], ...] = ()
     holds: tuple[bool | None, ...] = ()
+    unserved: frozenset[int] = frozenset()
 
     @property
     def people(self) -> tuple[tuple[int, str], ...]:
@@ -297,7 +299,9 @@ class SweepTable:
         return self.reasons[row] if row < len(self.reasons) else ""
 
     def verdict(self, row: int) -> str:
-        """`hold` or `fail`, of the requirements; empty where nothing says."""
+        """`hold` or `fail`, of the requirements, or `not served`; empty where nothing says."""
+        if row in self.unserved:
+            return "not served"
         held = self.holds[row] if row < len(self.holds) else None
         return "" if held is None else "hold" if held else "fail"
 
