@@ -78,7 +78,7 @@ class Answer:
 class RequirementResult:
     """A `require` or `expect`, judged. `value`, `bound` and `margin` are what a comparison has;
     `largest` are the three largest terms of the value where it fails, `name` is what it is of,
-    `waived` the reason of the `allow` under which it may fail."""
+    `operator` what compares it, `waived` the reason of the `allow` under which it may fail."""
 
     keyword: Literal["require", "expect"]
     text: str
@@ -93,6 +93,15 @@ class RequirementResult:
     span: Span
     name: str = ""
     waived: str = ""
+    operator: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """What a policy wants of a deployment, judged."""
+
+    policy: str
+    result: RequirementResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +149,8 @@ class Finding:
     alternative: Alternative | None = None
     flips: str = ""
     waived: str | None = None
+    agreed: Agreed | None = None
+    """What a policy wants and the deployment does not meet, where it is about that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,6 +397,8 @@ class Plan:
     answers: tuple[Answer, ...] = ()
     engine: str = ""
     """What serves it, by its makers' name and version; empty where nothing is named."""
+    agreed: tuple[Agreed, ...] = ()
+    """What policies want of it."""
 
     @property
     def times(self) -> str:
