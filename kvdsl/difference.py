@@ -122,6 +122,20 @@ class Flip:
     alike: bool = True
     """Whether both sides compare the same value."""
     waived: str = ""
+    policy: str = ""
+    """The policy that wants it, where it is no requirement of the deployment."""
+    text_before: str = ""
+    place_before: str = ""
+
+    @property
+    def reworded(self) -> bool:
+        """Whether both sides want it, in other words."""
+        return not self.lone and self.text != self.text_before
+
+    @property
+    def lone(self) -> bool:
+        """Whether one side alone has it."""
+        return self.before is None or self.after is None
 
     @property
     def broken(self) -> bool:
@@ -143,10 +157,18 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class FindingChange:
-    """A finding that came, went or stayed."""
+    """A finding that came, went, stayed or is waived now. `flip` is what a policy wants, where it
+    is that the deployment does not meet it."""
 
-    state: Literal["new", "gone", "still"]
+    state: Literal["new", "gone", "still", "waived"]
     finding: Finding
+    flip: Flip | None = None
+
+    @property
+    def moved(self) -> bool:
+        """Whether it has to be told: all but what stays as it was."""
+        flip = self.flip
+        return self.state != "still" or (flip is not None and (flip.reworded or not flip.settled))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +199,11 @@ class DeploymentChange:
 
     def found(self, state: str) -> tuple[Finding, ...]:
         return tuple(each.finding for each in self.findings if each.state == state)
+
+    @property
+    def unmoved(self) -> tuple[Finding, ...]:
+        """Findings that stay as they were."""
+        return tuple(each.finding for each in self.findings if not each.moved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +248,8 @@ class Difference:
     troubles: tuple[Trouble, ...] = ()
     regressions: tuple[Regression, ...] = ()
     unchanged: int = 0
-    notes: tuple[str, ...] = ()
+    standing: tuple[str, ...] = ()
+    """What policies want and deployments do not meet, where nothing changed."""
 
     @property
     def empty(self) -> bool:

@@ -271,6 +271,7 @@ def _judged(
         largest,
         requirement.span,
         name,
+        operator=operator,
     )
     return Judged(requirement, result, name, operator, missing)
 

@@ -57,6 +57,23 @@ def test_a_point_without_figures_says_why_in_each_form() -> None:
     assert "64 query heads cannot be split over TP=3" in report_html([made], "0.1.0")
 
 
+def test_a_rate_that_is_not_served_keeps_its_figures_and_says_why() -> None:
+    sweep = "sweep { workload.rate = [1 req/s, 900 req/s]; show = [decode.tpot] }"
+    text = SPEC.format(on="pair", sweep=f"require decode.tpot <= 1 s; {sweep}").replace(
+        "context = 8 ktok; concurrency = 40 req", "prompt = 1 ktok; output = 9 tok; rate = 1 req/s"
+    )
+    made = compile_text(text, "prod.kvspec").plan("prod")
+    assert made.sweeps[0].verdict(1) == "not served"
+    form: Any = plans_form([made])
+    rows = form["plans"][0]["sweeps"][0]["rows"]
+    assert [row["holds"] for row in rows] == [True, False]
+    assert "arrive faster than they are served" in rows[1]["why"]
+    assert all(row["values"][0] for row in rows)
+    page = report_html([made], "0.1.0")
+    assert '<span class="aside">requests arrive faster than they are served' in page
+    assert '<span class="status fails">not served</span>' in page
+
+
 def test_points_of_one_reason_stand_on_one_line() -> None:
     made = plan("sweep { layout.pp = [100, 101, 102, 103, 104, 105]; show = [kv.tokens] }")
     reasons = sweep_table(made.sweeps[0]).notes

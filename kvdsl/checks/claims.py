@@ -176,7 +176,7 @@ def unanswered_requirement() -> Iterator[Fact]:
     Severity.WARNING,
     "plan",
     "`allow {code}` silences nothing",
-    label="{code} does not fire here",
+    label="{why}",
     helps=("remove the line",),
 )
 def unused_allow() -> Iterator[Fact]:

@@ -14,7 +14,7 @@ from kvdsl.cli.console import Console
 from kvdsl.cli.exits import CommandError, Exit
 from kvdsl.cli.files import deliver, spare
 from kvdsl.cli.options import Output, color_option, file_names, output_option, outputs_or
-from kvdsl.render.characters import safe
+from kvdsl.render.characters import safe, wrapped
 
 if TYPE_CHECKING:
     from kvdsl.cli.sides import Half
@@ -89,12 +89,19 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     if passed := _not_counted(made, asked):
         more = f" and {len(passed) - MOST_NAMED} more" if len(passed) > MOST_NAMED else ""
         some = ", ".join(passed[:MOST_NAMED])
-        console.say(f"note: worse, and not among what `--fail-on` counts: {some}{more}")
+        _say(console, f"note: worse, and not among what `--fail-on` counts: {some}{more}")
+    for fault in made.standing:
+        _say(console, f"note: still fails: {fault}")
     if made.regressions:
         for reason in made.regressions:
-            console.say(f"fails: {safe(str(reason))}")
+            _say(console, f"fails: {reason}")
         return Exit.FINDINGS
     return Exit.CHANGED if exit_code and not made.empty else Exit.FINE
+
+
+def _say(console: Console, text: str) -> None:
+    for line in wrapped(text, console.columns, "", "  "):
+        console.say(line)
 
 
 def _not_counted(made: Difference, asked: Asked) -> tuple[str, ...]:
@@ -205,6 +212,27 @@ def _beside(path: str, lock: str) -> str:
 
 
 def _compared(
+    old: Half, new: Half, asked: Asked, locks: tuple[str, str], console: Console
+) -> Difference:
+    """What changed; where nothing did, what policies want in vain."""
+    made = _between(old, new, asked, locks, console)
+    return replace(made, standing=_unmet(console, new)) if made.empty and new.policies else made
+
+
+def _unmet(console: Console, half: Half) -> tuple[str, ...]:
+    from kvdsl.cli.sides import planned
+    from kvdsl.project.catalog import Catalog
+
+    plans = planned(console, half, list(half.paths), Catalog()).plans()
+    return tuple(
+        f"{plan.name}: {finding.code} {finding.diagnostic.headline}"
+        for plan in plans
+        for finding in plan.findings
+        if finding.agreed is not None
+    )
+
+
+def _between(
     old: Half, new: Half, asked: Asked, locks: tuple[str, str], console: Console
 ) -> Difference:
     from kvdsl.cli.locks import lock_on, moved_between, old_figures

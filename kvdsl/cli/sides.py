@@ -146,6 +146,8 @@ def refuse_no_policies(paths: Sequence[str]) -> None:
         policies, report = policies_of(path)
         if report.failed:
             fault = report.diagnostics[0]
-            raise CommandError(safe(f"{fault.span}: {fault.headline}"))
+            # A file that nobody can read has no lines.
+            place = f"{fault.span}: " if fault.span.file.text else ""
+            raise CommandError(safe(f"{place}{fault.headline}"))
         if not policies:
             raise CommandError(f"no policy in `{safe(path)}`")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from kvdsl import units
 from kvdsl.arithmetic import arrayed, smaller, some, times
@@ -83,6 +84,20 @@ class Estimate:
         asked = self.load.asked.value if self.load is not None else 0
         return bool(asked > self.values["kv.sequences"].value)
 
+    @property
+    def unserved(self) -> Any:
+        """Whether a rate cannot be served, load by load where these are many: what the checks of a
+        load tell as an error."""
+        workload, load, prompts = self.subject.workload, self.load, self.prefill
+        if workload.rate is None:
+            return False
+        without_end = False if prompts is None else prompts.held.value >= float("inf")
+        if workload.concurrency is not None:
+            return without_end
+        if prompts is not None:
+            return prompts.ttft.value >= float("inf")
+        return load is not None and load.asked.value // 1 > load.served.value // 1
+
     def number(self, name: str) -> float:
         return float(self.values[name].value)
 
@@ -107,14 +122,14 @@ def estimate(subject: Subject, placement: Placement | None = None) -> Estimate:
     return _timed(placement, books, held, _known(placement, books, held))
 
 
-def many(found: Estimate, workload: Workload, values: dict[str, Term]) -> Mapping[str, Term]:
+def many(found: Estimate, workload: Workload, values: dict[str, Term]) -> Estimate:
     """The values of many loads of one estimate, as arrays: `workload` has an array for each of what
     differs, and `values` those of `of_length` by load. Where ranks stand and what they weigh is as
     in `found`."""
     placement, books = reloaded(found, workload), found.ledgers
     by_load: Group = (tuple(values), lambda: values)
     known = (*_of_token(placement, books), *_of_memory(placement, books), by_load)
-    return _timed(placement, books, tuple, known).values
+    return _timed(placement, books, tuple, known)
 
 
 def of_length(found: Estimate, workload: Workload) -> dict[str, Term]:

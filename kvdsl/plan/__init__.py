@@ -78,7 +78,7 @@ class Answer:
 class RequirementResult:
     """A `require` or `expect`, judged. `value`, `bound` and `margin` are what a comparison has;
     `largest` are the three largest terms of the value where it fails, `name` is what it is of,
-    `waived` the reason of the `allow` under which it may fail."""
+    `operator` what compares it, `waived` the reason of the `allow` under which it may fail."""
 
     keyword: Literal["require", "expect"]
     text: str
@@ -93,6 +93,15 @@ class RequirementResult:
     span: Span
     name: str = ""
     waived: str = ""
+    operator: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """What a policy wants of a deployment, judged."""
+
+    policy: str
+    result: RequirementResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +149,8 @@ class Finding:
     alternative: Alternative | None = None
     flips: str = ""
     waived: str | None = None
+    agreed: Agreed | None = None
+    """What a policy wants and the deployment does not meet, where it is about that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,8 +286,9 @@ class Comparison:
 @dataclass(frozen=True, slots=True)
 class SweepTable:
     """All combinations of a sweep: the axes, the values shown, and a row a point. `reasons` has
-    for each row why it cannot be planned, or nothing. `holds` says of each row whether all that is
-    required holds, None where there is no plan to judge; it is empty where nothing is required.
+    for each row why it cannot be planned, is not served or cannot be judged, or nothing. `holds`
+    says of each row whether all that is required holds, None where there is nothing to judge; it is
+    empty where nothing is required. `unserved` are rows whose rate cannot be served.
     Where the rows are too many for people, `told` are those that they are shown, each with why it
     is among them."""
 
@@ -287,6 +299,7 @@ class SweepTable:
     reasons: tuple[str, ...] = ()
     told: tuple[tuple[int, str], ...] = ()
     holds: tuple[bool | None, ...] = ()
+    unserved: frozenset[int] = frozenset()
 
     @property
     def people(self) -> tuple[tuple[int, str], ...]:
@@ -297,7 +310,9 @@ class SweepTable:
         return self.reasons[row] if row < len(self.reasons) else ""
 
     def verdict(self, row: int) -> str:
-        """`hold` or `fail`, of the requirements; empty where nothing says."""
+        """`hold` or `fail`, of the requirements, or `not served`; empty where nothing says."""
+        if row in self.unserved:
+            return "not served"
         held = self.holds[row] if row < len(self.holds) else None
         return "" if held is None else "hold" if held else "fail"
 
@@ -382,6 +397,8 @@ class Plan:
     answers: tuple[Answer, ...] = ()
     engine: str = ""
     """What serves it, by its makers' name and version; empty where nothing is named."""
+    agreed: tuple[Agreed, ...] = ()
+    """What policies want of it."""
 
     @property
     def times(self) -> str:

@@ -91,8 +91,8 @@ def _requests(plan: Plan, name: str) -> tuple[Quantity | None, Quantity | None]:
 def _holds(plan: Plan) -> Answer:
     asked = [r for r in plan.requirements if r.keyword == "require"]
     failed = [r for r in plan.requirements if r.status == "fails"]
-    hard = [r for r in failed if r.keyword == "require"]
-    open_ = [r for r in asked if r.status == "unanswered"]
+    hard = [r for r in failed if r.keyword == "require" and not r.waived]
+    open_ = [r for r in asked if r.status == "unanswered" and not r.waived]
     mood: Mood = "bad" if hard or open_ else "warning" if failed else "good"
     section = "requirements" if plan.requirements else "findings"
     standing = _standing(plan)
@@ -104,7 +104,8 @@ def _holds(plan: Plan) -> Answer:
         more = f"; and {len(failed) - MOST_NAMED} more" if len(failed) > MOST_NAMED else ""
         every = len(plan.requirements)
         many = f"its {nouns[:-1]}" if every == 1 else f"{len(failed)} of {every} {nouns}"
-        text = f"No, {many} {'fails' if len(failed) == 1 else 'fail'}: {said}{more}"
+        head = "By a waiver" if all(r.waived for r in failed) else "No"
+        text = f"{head}, {many} {'fails' if len(failed) == 1 else 'fail'}: {said}{more}"
     elif open_:
         text = f"Unknown: {len(open_)} of {counted(len(asked), 'requirements')} cannot be judged"
     else:
@@ -119,7 +120,8 @@ def _holds(plan: Plan) -> Answer:
 
 def _told(result: RequirementResult) -> str:
     value = f" is {shown(result.value)}, {result.margin}" if result.value is not None else ""
-    return f"`{result.text}`{value}"
+    waived = f" (waived: {result.waived})" if result.waived else ""
+    return f"`{result.text}`{value}{waived}"
 
 
 def _inequalities(results: Iterable[RequirementResult]) -> Iterator[RequirementResult]:

@@ -90,6 +90,7 @@ def build(
         span=place,
         unplanned="" if found.values else found.why,
         facts=deployment_facts(deployment),
+        agreed=found.agreed,
         flow=flows.flow(found.service, _selections(deployment)) if found.service else None,
     )
     return replace(plan, answers=answers(plan))
@@ -134,6 +135,7 @@ def sketch(found: Outcome, sources: Sequence[SourceFile]) -> Plan:
         span=place,
         unplanned="" if found.values else found.why,
         facts=deployment_facts(deployment),
+        agreed=found.agreed,
     )
 
 
@@ -172,6 +174,7 @@ def finding(told: Told) -> Finding:
         alternative,
         flips.removeprefix(FLIPS),
         told.waived,
+        told.agreed,
     )
 
 

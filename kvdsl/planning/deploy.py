@@ -24,9 +24,10 @@ from kvdsl.costs.service import Service
 from kvdsl.diagnostics import Diagnostic, Severity
 from kvdsl.formulas import Term
 from kvdsl.placement.sites import level_of, one_piece
+from kvdsl.plan import Agreed
 from kvdsl.planning import pools
 from kvdsl.planning.absences import absences
-from kvdsl.planning.judgements import policy_findings, requirement_findings
+from kvdsl.planning.judgements import agreements, policy_findings, requirement_findings
 from kvdsl.planning.ranges import Ranges
 from kvdsl.planning.subjects import inputs, subject
 from kvdsl.planning.told import Told, by_cause
@@ -54,6 +55,8 @@ class Outcome:
     service: Service | None = None
     absent: Mapping[str, str] = field(default_factory=dict)
     """Why values are missing, by their names, where the reason is known."""
+    agreed: tuple[Agreed, ...] = ()
+    """What policies want of it."""
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -110,10 +113,22 @@ def outcome(
     told.extend(_shared_devices(estimates))
     told.extend(_transfers(estimates))
     sound = complete and not _stopped(told)
-    told = list(_waived(deployment, told, book.today, complete=sound))
+    agreed = agreements(values, book.policies)
+    against = tuple(policy_findings(deployment, agreed))
+    told = list(_waived(deployment, told, book.today, against, complete=sound))
     judged = tuple(_with_reason(one, told) for one in judged)
-    told.extend(policy_findings(deployment, values, book.policies))
-    return Outcome(deployment, estimates, values, judged, tuple(told), tuple(faults), whole, absent)
+    told.extend(against)
+    return Outcome(
+        deployment,
+        estimates,
+        values,
+        judged,
+        tuple(told),
+        tuple(faults),
+        whole,
+        absent,
+        tuple(Agreed(policy.name, one.result) for policy, one in agreed),
+    )
 
 
 def _with_reason(one: Judged, told: Sequence[Told]) -> Judged:
@@ -247,9 +262,16 @@ def _no_output(deployment: Deployment) -> Iterator[Told]:
 
 
 def _waived(
-    deployment: Deployment, told: Sequence[Told], today: str, *, complete: bool
+    deployment: Deployment,
+    told: Sequence[Told],
+    today: str,
+    against: Sequence[Told],
+    *,
+    complete: bool,
 ) -> Iterator[Told]:
-    """Findings with the reason of the `allow` that silences them, and findings on the waivers."""
+    """Findings with the reason of the `allow` that silences them, and findings on the waivers;
+    those `against` a policy are not waived."""
+    kept = {one.rule.code for one in against}
     # Days written as year, month and day are in order as texts.
     ended = [w for w in deployment.waivers if w.until is not None and today > w.until]
     reasons = {w.code: w.because for w in deployment.waivers if w not in ended}
@@ -271,7 +293,10 @@ def _waived(
             rule = claim_rules.unknown_allow
             fills = {"code": waiver.code, "near": ", ".join(nearest(waiver.code, sorted(known)))}
         elif waiver.code not in fired and complete:
-            rule, fills = claim_rules.unused_allow, {"code": waiver.code}
+            rule = claim_rules.unused_allow
+            held = waiver.code in kept
+            why = "no `allow` waives a policy" if held else f"{waiver.code} does not fire here"
+            fills = {"code": waiver.code, "why": why}
         else:
             continue
         fact = Fact(waiver.span, fills)

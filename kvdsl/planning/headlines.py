@@ -69,7 +69,8 @@ def verdict(
     else:
         text += all_hold(requirements)
         warned = any(f.severity is Severity.WARNING for f in open_findings)
-        mood = "warning" if warned else "good"
+        allowed = any(r.waived for r in requirements)
+        mood = "warning" if warned or allowed else "good"
     return Verdict(mood, text + ".")
 
 
@@ -93,22 +94,31 @@ def _crowded(values: Mapping[str, Term], findings: Sequence[Finding]) -> str:
 
 
 def fail(requirements: Sequence[RequirementResult]) -> str:
-    """How many of the requirements fail, behind a sentence; empty where none does."""
+    """How many of the requirements fail, behind a sentence; empty where none does, but by an
+    `allow`."""
     failed = [r for r in requirements if r.status == "fails" and r.keyword == "require"]
-    if not failed:
+    if all(r.waived for r in failed):
         return ""
     held = sum(r.status == "holds" for r in requirements if r.keyword == "require")
     whole = sum(r.keyword == "require" for r in requirements)
+    waived = sum(bool(r.waived) for r in failed)
+    beside = f", {waived} waived" if waived else ""
     if held:
-        return f"; {len(failed)} of {whole} requirements fail"
-    return f"; none of {whole} requirements holds" if whole > 1 else "; the requirement fails"
+        return f"; {len(failed)} of {whole} requirements fail{beside}"
+    one = "; the requirement fails"
+    return f"; none of {whole} requirements holds{beside}" if whole > 1 else one
 
 
 def all_hold(requirements: Sequence[RequirementResult]) -> str:
     asked = [r for r in requirements if r.keyword == "require"]
     judged = [r for r in asked if r.status == "holds"]
+    waived = sum(bool(r.waived) for r in asked)
     if not asked:
         return ""
+    if waived and len(asked) == 1:
+        return "; the requirement does not hold and is waived"
+    if waived:
+        return f"; {len(judged)} of {len(asked)} requirements hold, {waived} waived"
     if len(judged) < len(asked):
         return f"; {len(judged)} of {len(asked)} requirements judged, all hold"
     if len(asked) == 1:

@@ -17,6 +17,7 @@ from kvdsl.costs.estimate import Estimate, memory_estimate
 from kvdsl.costs.money import default_price
 from kvdsl.diagnostics import Label, Severity
 from kvdsl.formulas import Term
+from kvdsl.plan import Agreed
 from kvdsl.planning.claims import explanation
 from kvdsl.planning.subjects import subject
 from kvdsl.planning.told import Told, whose
@@ -135,16 +136,26 @@ def _compared(
             yield other.name or made.degrees.text(), memory_estimate(made)
 
 
+def agreements(
+    values: Mapping[str, Term], policies: Sequence[Policy]
+) -> tuple[tuple[Policy, Judged], ...]:
+    """Conditions of policies, judged; without values there is nothing to judge, and an error has
+    said why."""
+    return tuple(
+        (policy, judge(requirement, values))
+        for policy in policies
+        if values
+        for requirement in policy.requirements
+    )
+
+
 def policy_findings(
-    deployment: Deployment, values: Mapping[str, Term], policies: Sequence[Policy]
+    deployment: Deployment, agreed: Sequence[tuple[Policy, Judged]]
 ) -> Iterator[Told]:
-    """Conditions of policies that a deployment does not meet; without values there is nothing to
-    judge, and an error has said why."""
-    for policy in policies if values else ():
-        for requirement in policy.requirements:
-            one = judge(requirement, values)
-            if one.result.status in ("fails", "unanswered"):
-                yield _against(deployment, policy, one)
+    """Conditions of policies that a deployment does not meet."""
+    for policy, one in agreed:
+        if one.result.status in ("fails", "unanswered"):
+            yield _against(deployment, policy, one)
 
 
 def _against(deployment: Deployment, policy: Policy, one: Judged) -> Told:
@@ -169,4 +180,5 @@ def _against(deployment: Deployment, policy: Policy, one: Judged) -> Told:
     labels = (Label(one.requirement.condition.span, f"`{policy.name}` wants this"),)
     fact = Fact(place, fills, labels=labels)
     severity = rule.severity if result.keyword == "require" else Severity.WARNING
-    return Told(rule, worded(rule, fact, severity), fact, severity, None)
+    wanted = Agreed(policy.name, result)
+    return Told(rule, worded(rule, fact, severity), fact, severity, None, agreed=wanted)

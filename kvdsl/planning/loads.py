@@ -9,7 +9,7 @@ which loads there are (sweeps).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kvdsl.arithmetic import arrayed
@@ -22,6 +22,16 @@ from kvdsl.spec.workload import Workload
 from kvdsl.units import Quantity, Value
 
 Answers = tuple[Quantity | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a load answers, and whether it asks a rate that cannot be served."""
+
+    figures: Answers
+    unserved: bool = False
+
+
 Load = Mapping[str, Workload]
 
 LENGTHS = ("prompt", "output", "context")
@@ -29,7 +39,7 @@ NUMBERS = (*LENGTHS, "concurrency", "rate", "prefix_hits")
 """Attributes that may differ from load to load."""
 
 
-def answers(made: Outcome, loads: Sequence[Load], names: Sequence[str]) -> list[Answers]:
+def answers(made: Outcome, loads: Sequence[Load], names: Sequence[str]) -> list[Answered]:
     """What each load answers, by the order of `names`."""
     if _alone(made, loads):
         (pool,) = made.estimates
@@ -56,22 +66,28 @@ def _alone(made: Outcome, loads: Sequence[Load]) -> bool:
 # --- one by one --------------------------------------------------------------------------------
 
 
-def _one(made: Outcome, load: Load, names: Sequence[str]) -> Answers:
+def _one(made: Outcome, load: Load, names: Sequence[str]) -> Answered:
     pools = {
         name: pool.model_copy(update={"workload": load[name]}) if name in load else pool
         for name, pool in made.deployment.pools.items()
     }
-    values = outcome(made.deployment.model_copy(update={"pools": pools})).values
-    terms = (values.get(name) for name in names)
-    return tuple(None if term is None else term.quantity for term in terms)
+    return own(outcome(made.deployment.model_copy(update={"pools": pools})), names)
+
+
+def own(made: Outcome, names: Sequence[str]) -> Answered:
+    """What the load answers that the outcome is of."""
+    terms = (made.values.get(name) for name in names)
+    figures = tuple(None if term is None else term.quantity for term in terms)
+    return Answered(figures, any(pool.unserved for pool in made.estimates.values()))
 
 
 # --- all at once -------------------------------------------------------------------------------
 
 
-def _at_once(found: Estimate, loads: Sequence[Workload], names: Sequence[str]) -> list[Answers]:
+def _at_once(found: Estimate, loads: Sequence[Workload], names: Sequence[str]) -> list[Answered]:
     exact, sizes = _lengths(found, loads)
-    whole = many(found, _stacked(loads), _arrays(exact, sizes))
+    every = many(found, _stacked(loads), _arrays(exact, sizes))
+    whole = every.values
     given = inputs(found.subject)
     columns: list[list[Quantity | None]] = []
     for name in names:
@@ -88,7 +104,10 @@ def _at_once(found: Estimate, loads: Sequence[Workload], names: Sequence[str]) -
             columns.append([None] * len(loads))
             continue
         columns.append([None if v is None else Quantity(v, dimension) for v in column])
-    return list(zip(*columns, strict=True))
+    unserved: Any = every.unserved
+    told = unserved.tolist() if arrayed(unserved) else [bool(unserved)] * len(loads)
+    rows = zip(*columns, strict=True)
+    return [Answered(figures, one) for figures, one in zip(rows, told, strict=True)]
 
 
 def _lengths(found: Estimate, loads: Sequence[Workload]) -> tuple[list[dict[str, Term]], list[int]]:

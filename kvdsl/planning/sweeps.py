@@ -16,13 +16,15 @@ from math import prod
 from kvdsl.comparison import LABELS, ROWS
 from kvdsl.diagnostics import Severity
 from kvdsl.plan import SweepTable
-from kvdsl.planning.deploy import outcome
-from kvdsl.planning.loads import LENGTHS, Answers, answers
+from kvdsl.planning.absences import GROWING
+from kvdsl.planning.deploy import Outcome, outcome
+from kvdsl.planning.loads import LENGTHS, Answered, Answers, answers, own
 from kvdsl.requirements import asked_names, constant, met
 from kvdsl.resolve.changes import Change
 from kvdsl.resolve.resolver import Resolver
 from kvdsl.spec.deployment import Axis, Deployment, Requirement, Sweep
 from kvdsl.spec.workload import Workload
+from kvdsl.spelling import in_a_row
 from kvdsl.syntax.nodes import Expr
 from kvdsl.units import shown
 
@@ -88,17 +90,20 @@ def _table(variants: _Variants, most: int | None) -> SweepTable:
         tuple((variants.texts(p), tuple(found[p].figures[i] for i in kept)) for p in rows),
         tuple(found[p].why for p in rows),
         holds=tuple(found[p].holds for p in rows) if variants.requires else (),
+        unserved=frozenset(i for i, p in enumerate(rows) if found[p].unserved),
     )
     return replace(table, told=_told(table, rows)) if len(rows) > MANY else table
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """What a point answers, or why it answers nothing, and whether it holds what is required."""
+    """What a point answers, and whether it holds what is required; or why it answers nothing, is
+    not served, or cannot be judged."""
 
     figures: Answers
     why: str = ""
     holds: bool | None = None
+    unserved: bool = False
 
 
 def _told(table: SweepTable, points: Sequence[Point]) -> tuple[tuple[int, str], ...]:
@@ -144,27 +149,39 @@ def _family(variants: _Variants, points: Sequence[Point], names: Sequence[str]) 
     required = [one for one in deployment.requirements if one.keyword == "require"]
     every = (*names, *asked_names(required))
     chosen = [load for load in loads if not isinstance(load, str)]
-    known = iter(answers(made, chosen, every) if len(chosen) > 1 else [_own(made.values, every)])
+    known = iter(answers(made, chosen, every) if len(chosen) > 1 else [own(made, every)])
     for load in loads:
         if isinstance(load, str):
             yield _Row(nothing, load)
             continue
-        found = next(known)
-        yield _Row(found[: len(names)], holds=_holds(required, every, found))
+        yield _row(made, required, every, next(known), len(names))
 
 
-def _holds(required: Sequence[Requirement], names: Sequence[str], found: Answers) -> bool | None:
-    """Whether all of it holds; what is not answered holds no more than it fails."""
-    values = {n: constant(n, q) for n, q in zip(names, found, strict=True) if q is not None}
+def _row(
+    made: Outcome,
+    required: Sequence[Requirement],
+    names: Sequence[str],
+    found: Answered,
+    shows: int,
+) -> _Row:
+    """A point with figures. A rate that cannot be served holds nothing, whatever its figures say;
+    what is not answered holds no more than it fails."""
+    figures = found.figures[:shows]
+    if found.unserved:
+        return _Row(figures, GROWING, holds=False, unserved=True)
+    known = zip(names, found.figures, strict=True)
+    values = {name: constant(name, q) for name, q in known if q is not None}
     verdicts = [met(one, values) for one in required]
-    return False if False in verdicts else None if None in verdicts else True
-
-
-def _own(values: Mapping[str, object], names: Sequence[str]) -> Answers:
-    from kvdsl.formulas import Term
-
-    terms = (values.get(name) for name in names)
-    return tuple(term.quantity if isinstance(term, Term) else None for term in terms)
+    if False in verdicts:
+        return _Row(figures, holds=False)
+    silent = asked_names(r for r, held in zip(required, verdicts, strict=True) if held is None)
+    missing = [name for name in silent if name not in values]
+    if not missing:
+        return _Row(figures, holds=None if None in verdicts else True)
+    reasons = dict.fromkeys(made.absent[name] for name in missing if name in made.absent)
+    verb = "is" if len(missing) == 1 else "are"
+    said = f"{in_a_row(missing, 'and')} {verb} required and not answered"
+    return _Row(figures, ": ".join([said, *(["; ".join(reasons)] if reasons else [])]))
 
 
 Load = Mapping[str, Workload]

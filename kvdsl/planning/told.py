@@ -14,6 +14,7 @@ from kvdsl.checks.findings import advice
 from kvdsl.checks.study import Fact
 from kvdsl.costs.estimate import Estimate
 from kvdsl.diagnostics import Diagnostic, Severity
+from kvdsl.plan import Agreed
 from kvdsl.rules import Rule
 from kvdsl.spec.deployment import Requirement
 
@@ -28,6 +29,7 @@ class Told:
     severity: Severity
     estimate: Estimate | None
     waived: str | None = None
+    agreed: Agreed | None = None
 
 
 def by_cause(found: Sequence[tuple[str, Told]]) -> Iterator[Told]:

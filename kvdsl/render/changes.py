@@ -14,12 +14,12 @@ from kvdsl.difference import (
     DeploymentChange,
     Difference,
     FigureChange,
+    FindingChange,
     Flip,
     Mover,
     SpecChange,
     ValueChange,
 )
-from kvdsl.plan import Finding
 from kvdsl.units import Quantity, Value, shown
 
 LEADING = (
@@ -131,19 +131,20 @@ def counted(count: int, one: str, many: str) -> str:
     return f"{count:,} {one if count == 1 else many}"
 
 
-BOTH = "deployments and fleets"
-
-
 def summary(difference: Difference) -> str:
-    """`3 deployments changed, 1 added, 12 as before`."""
+    """`3 deployments changed, 1 added, 12 as before`; with fleets among them each says what it is:
+    `1 fleet added, 3 deployments removed`."""
     states = ("changed", "renamed", "added", "mended", "removed", "unreadable")
-    counts = {s: sum(c.state == s for c in difference.deployments) for s in states}
-    said = [f"{count:,} {state}" for state, count in counts.items() if count]
-    if said:
-        number, _, state = said[0].partition(" ")
-        kinds = {change.kind for change in difference.deployments}
-        noun = f"{min(kinds)}{'' if number == '1' else 's'}" if len(kinds) == 1 else BOTH
-        said[0] = f"{number} {noun} {state}"
+    mixed = len({change.kind for change in difference.deployments}) > 1
+    said: list[str] = []
+    for state in states:
+        kinds = [change.kind for change in difference.deployments if change.state == state]
+        if kinds and (mixed or not said):
+            each = (k for k in ("deployment", "fleet") if k in kinds)
+            nouns = (counted(kinds.count(kind), kind, f"{kind}s") for kind in each)
+            said.append(f"{' and '.join(nouns)} {state}")
+        elif kinds:
+            said.append(f"{len(kinds):,} {state}")
     if difference.figures:
         said.append(counted(len(difference.figures), "figure of the catalog moved",
                             "figures of the catalog moved"))  # fmt: skip
@@ -193,7 +194,7 @@ def flip_text(flip: Flip) -> str:
         before += f" at {shown(flip.value_before)}"
     if flip.value_after is not None:
         after += f" at {shown(flip.value_after)}"
-    return f"{before}, {after}{reason}"
+    return f"{before}, {after}{_against(flip)}{reason}"
 
 
 def _still(flip: Flip) -> str:
@@ -207,10 +208,22 @@ def _still(flip: Flip) -> str:
     text = f"still fails: {shown(before)}, now {shown(after)}" if moved else (
         f"still fails at {shown(after)}"
     )  # fmt: skip
+    return text + _against(flip)
+
+
+def _against(flip: Flip) -> str:
+    """The bound, where it is another than before; a policy that changed is told as such."""
     old, new = flip.bound_before, flip.bound
-    if old is None or new is None or shown(old) == shown(new):
-        return text
-    return f"{text}, against {shown(new)} instead of {shown(old)}"
+    if (
+        flip.policy
+        or flip.lone
+        or old is None
+        or new is None
+        or not flip.alike
+        or shown(old) == shown(new)
+    ):
+        return ""
+    return f", against {shown(new)} instead of {shown(old)}"
 
 
 def figure_text(change: FigureChange) -> str:
@@ -222,8 +235,23 @@ def figure_text(change: FigureChange) -> str:
     return f"{change.path} {change.before} to {change.after}"
 
 
-def finding_text(finding: Finding) -> str:
-    return finding.diagnostic.headline
+def finding_text(change: FindingChange) -> str:
+    """The finding's words; of a policy that fails as before what moved of it, and of one that reads
+    otherwise that it does: then the author of the plan may have changed nothing."""
+    flip, text = change.flip, change.finding.diagnostic.headline
+    if change.state == "waived":
+        return f"{text}, waived: {change.finding.waived}"
+    if flip is None or not change.moved:
+        return text
+    if change.state == "still":
+        text = f"policy `{flip.policy}` wants {flip.text}: {_still(flip)}"
+    if flip.reworded and change.state == "gone":
+        return f"{text}; the policy changed: it is `{flip.text}` now"
+    if flip.reworded:
+        return f"{text}; the policy changed: it was `{flip.text_before}`"
+    if flip.lone and change.state in ("new", "gone"):
+        return f"{text}; the policy {'is new' if flip.before is None else 'is gone'}"
+    return text
 
 
 # --- the tree of what the author changed -------------------------------------------------------

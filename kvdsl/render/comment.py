@@ -3,7 +3,8 @@
 Comes in: a difference. Goes out: one text of at most `MOST` bytes with a stable marker, by which a
 bot finds its own comment. Where it is too long, sections give way in this order, and each says what
 it left out: findings that are still there, findings that are gone, all values of a deployment, the
-tree of the spec, figures of the catalog, new findings, values that fail the change, the table,
+tree of the spec, figures of the catalog, findings that are new or waived and policies that still
+fail, values that fail the change, the table,
 requirements, files that cannot be planned. Not its job:
 escaping (markup), or measuring (fitting).
 """
@@ -12,14 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from kvdsl.difference import WATCHED, DeploymentChange, Difference, Flip, ValueChange
-from kvdsl.plan import Finding
+from kvdsl.difference import (
+    WATCHED,
+    DeploymentChange,
+    Difference,
+    FindingChange,
+    Flip,
+    ValueChange,
+)
 from kvdsl.render.changes import (
     TROUBLED,
     causes,
     counted,
     delta,
     figure_text,
+    finding_text,
     flip_text,
     headline,
     leading,
@@ -56,19 +64,22 @@ def comment(difference: Difference, most: int = MOST, *, unchanged: str = "") ->
     """The comment; empty where nothing changed, unless `unchanged` is to be said then."""
     if difference.empty:
         return f"{MARKER}\n{prose(unchanged)}\n" if unchanged else ""
-    head = "\n".join([MARKER, f"### {_headline(difference)}", "", _summary(difference), ""])
+    said = [] if headline(difference).text == summary(difference) else ["", _summary(difference)]
+    head = "\n".join([MARKER, f"### {_headline(difference)}", *said, ""])
     foot = f"\n<sub>From {code(difference.before)} to {code(difference.after)}.</sub>\n"
     sections = (
         _troubles(difference),
         _flips(difference),
         _table(difference),
         _worsened(difference),
-        _findings(difference, "new", "New findings", 5, folded=False),
+        _findings(difference, ("new",), "New findings", 5, folded=False),
+        _findings(difference, ("still",), "Policies that still fail", 5, folded=False),
+        _findings(difference, ("waived",), "Findings that are waived now", 5, folded=False),
         _figures(difference),
         _tree(difference),
         _values(difference),
-        _findings(difference, "gone", "Findings that are gone", 9, folded=True),
-        _findings(difference, "still", "Findings that are still there", 10, folded=True),
+        _findings(difference, ("gone",), "Findings that are gone", 9, folded=True),
+        _findings(difference, (), "Findings that are still there", 10, folded=True),
     )
     return f"{head}\n{fitted(sections, most - size(head) - size(foot) - 1)}{foot}"
 
@@ -170,11 +181,17 @@ def _worth(value: ValueChange) -> str:
 
 
 def _findings(
-    difference: Difference, state: str, title: str, rank: int, *, folded: bool
+    difference: Difference, states: Sequence[str], title: str, rank: int, *, folded: bool
 ) -> Section:
-    found = [(c, f) for c in difference.deployments for f in c.found(state)]
-    items = tuple(_finding(change, finding) for change, finding in
-                  sorted(found, key=lambda pair: pair[1].severity.rank))  # fmt: skip
+    """Findings of these states that moved; without any, those that did not."""
+    found = [
+        (change, each)
+        for change in difference.deployments
+        for each in change.findings
+        if (each.state in states if each.moved else not states)
+    ]
+    found.sort(key=lambda pair: pair[1].finding.severity.rank)
+    items = tuple(_finding(change, each) for change, each in found)
     more = _more("finding")
     if folded:
         head = f"<details><summary>{title} ({len(items):,})</summary>\n"
@@ -182,11 +199,12 @@ def _findings(
     return Section(rank, f"**{title}**\n", items, "", more)
 
 
-def _finding(change: DeploymentChange, finding: Finding) -> str:
+def _finding(change: DeploymentChange, each: FindingChange) -> str:
+    finding = each.finding
     severity = finding.severity.value
     strong = f"**{severity}**" if severity == "error" else severity
     place = code(str(finding.diagnostic.span))
-    told = prose(finding.diagnostic.headline)
+    told = prose(finding_text(each))
     return f"- {strong} {finding.code} {code(change.name)}: {told} ({place})"
 
 

@@ -53,7 +53,7 @@ def _deployment(change: DeploymentChange) -> Json:
         "requirements": [_flip(each) for each in change.flips],
         "findings": {
             state: [_finding(each) for each in change.found(state)]
-            for state in ("new", "gone", "still")
+            for state in ("new", "gone", "still", "waived")
         },
         "below_threshold": change.small,
         "compiler": change.compiler,

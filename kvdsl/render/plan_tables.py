@@ -50,7 +50,14 @@ def tables(plan: Plan) -> tuple[Table, ...]:
 
 def requirements_table(results: Sequence[RequirementResult]) -> Table:
     rows = tuple(
-        (f"{r.keyword} {r.text}", r.status, r.value, r.bound, r.margin or NOTHING) for r in results
+        (
+            f"{r.keyword} {r.text}",
+            f"{r.status}, waived" if r.waived else r.status,
+            r.value,
+            r.bound,
+            r.margin or NOTHING,
+        )
+        for r in results
     )
     header = ("requirement", "verdict", "value", "bound", "margin")
     return Table("requirements", "Requirements", header, rows, ("",) * len(header))

@@ -145,6 +145,8 @@ def requirement_lines(
 def _asides(result: RequirementResult) -> Iterator[str]:
     if result.because:
         yield f"because {result.because}"
+    if result.waived:
+        yield f"waived: {result.waived}"
     if result.note:
         yield result.note
     if result.status == "fails" and result.largest:

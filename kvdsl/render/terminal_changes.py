@@ -13,6 +13,7 @@ from kvdsl.render.changes import (
     causes,
     delta,
     figure_text,
+    finding_text,
     flip_text,
     headline,
     leading,
@@ -40,7 +41,8 @@ def _lines(difference: Difference, columns: int, paint: Paint) -> Iterator[str]:
     made = headline(difference)
     whose = f"{made.deployment}: " if made.deployment else ""
     yield from (paint(Style.STRONG, line) for line in wrapped(f"{whose}{made.text}", columns))
-    yield from wrapped(summary(difference), columns)
+    if made.text != summary(difference):
+        yield from wrapped(summary(difference), columns)
     for trouble in difference.troubles:
         told = "cannot be planned" if trouble.stands else "could not be planned before"
         again = TROUBLED[trouble.side] if trouble.stands else ""
@@ -81,13 +83,17 @@ def _deployment(change: DeploymentChange, columns: int, paint: Paint) -> Iterato
         style = Style.ERROR if flip.broken or flip.stands else waived
         text = f"{flip.keyword} {flip.text}: {flip_text(flip)}"
         yield from (paint(style, line) for line in wrapped(text, columns, "  ", "    "))
-    for state_ in ("new", "gone"):
-        for finding in change.found(state_):
+    for state_ in ("new", "still", "waived", "gone"):
+        for each in change.findings:
+            if each.state != state_ or not each.moved:
+                continue
+            finding = each.finding
             head = f"  {state_:4} {finding.severity.value}[{finding.code}] "
-            style = SEVERITIES[finding.severity] if state_ == "new" else Style.FAINT
-            lines = wrapped(finding.diagnostic.headline, columns, head, "       ")
+            stands = state_ in ("new", "still")
+            style = SEVERITIES[finding.severity] if stands else Style.FAINT
+            lines = wrapped(finding_text(each), columns, head, "       ")
             yield from (paint(style, line) for line in lines)
-    still = len(change.found("still"))
+    still = len(change.unmoved)
     if still:
         yield paint(Style.FAINT, f"  {still} finding{'s' if still > 1 else ''} still there")
 

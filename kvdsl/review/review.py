@@ -17,13 +17,13 @@ from kvdsl.difference import (
     FigureChange,
     FindingChange,
     Flip,
-    Standing,
     State,
     Trouble,
     ValueChange,
 )
-from kvdsl.plan import Finding, Plan, RequirementResult
+from kvdsl.plan import Finding, Plan
 from kvdsl.requirements import JUDGED
+from kvdsl.review.conditions import agreed_flips, flips, same_condition
 from kvdsl.review.facts import Moved, by_key, moved, spec_changes
 from kvdsl.review.movers import movers
 from kvdsl.review.sides import Pair, Side, pairs
@@ -100,13 +100,15 @@ def _change(
     if fleet:  # a sum is no part of another
         values = tuple(replace(value, main=True) for value in values)
     told = tuple(value for value in values if asked.told(value))
-    flips = tuple(_flips(before, after))
-    findings = tuple(_findings(before, after))
+    wanted = agreed_flips(before, after)
+    found = tuple(flips(before, after))
+    findings = tuple(_findings(before, after, wanted))
     state = _state(pair, *of)
-    fresh = any(f.state != "still" for f in findings) or any(not flip.settled for flip in flips)
+    fresh = any(f.moved for f in findings) or any(not flip.settled for flip in found)
     if both and state == "changed" and not (spec or told or fresh):
         return None
     still = both and not spec and not any(True for _ in moved(*facts))
+    still = still and not any(flip.reworded or flip.lone for flip in wanted)
     return DeploymentChange(
         plan.name,
         plan.file,
@@ -117,7 +119,7 @@ def _change(
         after.verdict if after else None,
         spec,
         told,
-        flips,
+        found,
         findings,
         len(values) - len(told),
         # What a fleet is made of moves with its deployments, which are told beside it.
@@ -166,74 +168,50 @@ def _values(before: Plan | None, after: Plan | None, between: Plan | None) -> li
 # --- requirements and findings -----------------------------------------------------------------
 
 
-def _flips(before: Plan | None, after: Plan | None) -> Iterator[Flip]:
-    """Requirements that are judged otherwise, and those that fail. One without a label is known by
-    its text, so that a changed bound is another requirement."""
-    old = _judged(before)
-    new = _judged(after)
-    for key in dict.fromkeys((*new, *old)):
-        one, two = old.get(key), new.get(key)
-        first, last = _standing(one), _standing(two)
-        if first == last and first not in ("fails", "unanswered", "waived"):
-            continue
-        if two is None and first != "fails":
-            continue  # a requirement that held and is no longer asked is a change of the spec
-        if one is None and last in ("holds", "skipped"):
-            continue
-        told = two or one
-        assert told is not None
-        yield Flip(
-            told.keyword,
-            told.text,
-            told.label,
-            told.because,
-            first,
-            last,
-            one.value if one else None,
-            two.value if two else None,
-            told.bound,
-            str(told.span),
-            one.bound if one else None,
-            alike=one is None or two is None or one.name == two.name,
-            waived=two.waived if two else "",
-        )
-
-
-def _standing(result: RequirementResult | None) -> Standing | None:
-    if result is None:
-        return None
-    return "waived" if result.waived else result.status
-
-
-def _judged(plan: Plan | None) -> dict[str, RequirementResult]:
-    if plan is None:
-        return {}
-    return {f"{r.keyword} {r.label or r.text}": r for r in plan.requirements}
-
-
-def _findings(before: Plan | None, after: Plan | None) -> Iterator[FindingChange]:
+def _findings(
+    before: Plan | None, after: Plan | None, wanted: Sequence[Flip]
+) -> Iterator[FindingChange]:
     """By code: as many as there are on both sides stay, the same words first. Failed requirements
-    are told as such, and another sentence of a policy is another finding."""
+    are told as such; what a policy wants is one finding on both sides, whatever its bound."""
     old, new = _open(before), _open(after)
-    for finding in list(new):
-        same = next((f for f in old if _alike(f, finding)), None) or next(
-            (f for f in old if _of_a_kind(f, finding) and not _again(f, new)), None
+    for finding in new:
+        flip = _flip_of(finding, wanted, after=True)
+        same = (
+            next((f for f in old if _alike(f, finding)), None)
+            or next((f for f in old if flip and _flip_of(f, wanted, after=False) is flip), None)
+            or next((f for f in old if _of_a_kind(f, finding) and not _again(f, new)), None)
         )
-        if same is not None:
-            old.remove(same)
-            yield FindingChange("still", finding)
+        if same is None:
+            yield FindingChange("new", finding, flip)
+            continue
+        old.remove(same)  # of plans that were kept, nobody knows what policies wanted
+        yield FindingChange("still", finding, None if flip is None or flip.lone else flip)
+    waived = [f for f in _not_judged(after) if f.waived is not None]
+    for finding in old:
+        now = next((f for f in waived if _alike(f, finding)), None) or next(
+            (f for f in waived if f.code == finding.code), None
+        )
+        if now is not None:
+            waived.remove(now)
+            yield FindingChange("waived", now)
         else:
-            yield FindingChange("new", finding)
-    yield from (FindingChange("gone", finding) for finding in old)
+            yield FindingChange("gone", finding, _flip_of(finding, wanted, after=False))
 
 
-AGAINST = "KV913"
-"""The code of a policy that is not met."""
+def _not_judged(plan: Plan | None) -> list[Finding]:
+    return [f for f in (plan.findings if plan else ()) if f.code not in JUDGED]
 
 
 def _open(plan: Plan | None) -> list[Finding]:
-    findings = plan.findings if plan else ()
-    return [f for f in findings if f.waived is None and f.code not in JUDGED]
+    return [f for f in _not_judged(plan) if f.waived is None]
+
+
+def _flip_of(finding: Finding, wanted: Sequence[Flip], *, after: bool) -> Flip | None:
+    """What a policy wants, where a finding is that a deployment does not meet it."""
+    agreed = finding.agreed
+    if agreed is None:
+        return None
+    return next((flip for flip in wanted if same_condition(agreed, flip, after=after)), None)
 
 
 def _alike(one: Finding, other: Finding) -> bool:
@@ -241,14 +219,7 @@ def _alike(one: Finding, other: Finding) -> bool:
 
 
 def _of_a_kind(one: Finding, other: Finding) -> bool:
-    return one.code == other.code and _policy(one) == _policy(other)
-
-
-def _policy(finding: Finding) -> str:
-    """What a policy wants, where a finding is that a deployment does not meet it; without its
-    place, which moves."""
-    wanted = finding.diagnostic.headline.partition(", and policy ")[2]
-    return wanted.rpartition(" (")[0] if finding.code == AGAINST else ""
+    return one.code == other.code and one.agreed is None and other.agreed is None
 
 
 def _again(finding: Finding, others: Iterable[Finding]) -> bool:

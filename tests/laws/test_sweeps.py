@@ -195,7 +195,9 @@ REQUIRED = (
 )
 
 
-@pytest.mark.parametrize("case", ["loads", "engine", "layouts", "rates", "faults", "classes"])
+@pytest.mark.parametrize(
+    "case", ["loads", "engine", "layouts", "rates", "turns", "engine_rates", "faults", "classes"]
+)
 def test_a_point_holds_what_its_plan_holds(case: str) -> None:
     model, more, load, axes = CASES[case]
     text = SPEC.format(model=model, more=f"{more}; {REQUIRED}", load=load, axes=axes, show="gpus")
@@ -206,7 +208,7 @@ def test_a_point_holds_what_its_plan_holds(case: str) -> None:
     (sweep,) = deployment.sweeps
     assert len({*table.holds} - {None}) == 2, "a case in which some hold and some fail"
     for number, (point, _) in enumerate(table.rows):
-        if table.reason(number):
+        if table.reason(number) and number not in table.unserved:
             assert table.holds[number] is None
             continue
         made = [
@@ -215,7 +217,14 @@ def test_a_point_holds_what_its_plan_holds(case: str) -> None:
         ]
         plain, _ = resolver.variant("run", made)
         assert plain is not None
-        asked = [one.result for one in outcome(plain).judged if one.result.keyword == "require"]
+        alone = outcome(plain)
+        refused = {told.rule.code for told in alone.told} & {"KV203", "KV215"}
+        assert (number in table.unserved) is bool(refused), point
+        if refused:
+            assert table.holds[number] is False
+            assert table.verdict(number) == "not served"
+            continue
+        asked = [one.result for one in alone.judged if one.result.keyword == "require"]
         statuses = {result.status for result in asked} - {"skipped"}
         expected = False if "fails" in statuses else None if "unanswered" in statuses else True
         assert table.holds[number] is expected, point
