@@ -16,7 +16,7 @@ from kvdsl.checks import prices as price_rules
 from kvdsl.checks.findings import worded
 from kvdsl.checks.study import Fact, Fill
 from kvdsl.costs.estimate import Estimate
-from kvdsl.costs.money import power_bill, price_bill, yearly
+from kvdsl.costs.money import paid, power_bill, price_bill, yearly
 from kvdsl.diagnostics import Diagnostic, Severity
 from kvdsl.formulas import Term, total
 from kvdsl.placement.placement import Placement
@@ -44,6 +44,8 @@ SUMS: Mapping[str, str] = MappingProxyType(
 
 NOT_ALL = "not every deployment gives it"
 
+PRICES = ("cost.per_hour", "cost.per_mtok")
+
 PER_YEAR = "cost.per_year"
 """What `cost.per_hour` comes to in a year."""
 
@@ -52,8 +54,8 @@ PER_YEAR = "cost.per_year"
 class FleetOutcome:
     """`values` has the sums, and each deployment's values as `deployments.NAME.VALUE`. A sum is
     missing where one deployment does not answer it: half a bill is no bill; `absent` says why, by
-    the name of the sum. `members` are the deployments' own parts of the sums, under the fleet's
-    price where it has one."""
+    the name of the sum. `members` are the deployments' own parts of the sums. Both are under the
+    fleet's price where it has one."""
 
     fleet: Fleet
     values: Mapping[str, Term]
@@ -65,8 +67,11 @@ class FleetOutcome:
 
 def fleet_outcome(fleet: Fleet, outcomes: Sequence[Outcome]) -> FleetOutcome:
     """The outcomes are those of the fleet's deployments, in its order."""
-    members = {found.deployment.name: _member(fleet, found) for found in outcomes}
+    priced = {found.deployment.name: _priced(fleet, found) for found in outcomes}
+    members = {name: _parts(values) for name, values in priced.items()}
     values = dict(_values(fleet, outcomes, members))
+    for of, own in priced.items():
+        values |= {f"deployments.{of}.{name}": term for name, term in own.items()}
     absent = dict(_absent(fleet, outcomes, members, values))
     whole = all(found.values for found in outcomes)
     judged = tuple(judge(r, values) for r in fleet.requirements) if whole else ()
@@ -108,18 +113,25 @@ def _placements(found: Outcome) -> list[Placement]:
     return [estimate.placement for estimate in found.estimates.values()]
 
 
-def _member(fleet: Fleet, found: Outcome) -> dict[str, Term]:
-    """Its own part of each sum. A node that others stand in, too, is paid whole in it."""
-    if not found.values:
-        return {}
-    values = {name: found.values[name] for name in SUMS if name in found.values}
-    if fleet.price is not None:
-        price = price_bill(_placements(found), fleet).whole
-        values.pop("cost.per_hour", None)
-        values |= {"cost.per_hour": price} if price is not None else {}
-    if "cost.per_hour" in values:
-        values[PER_YEAR] = yearly(values["cost.per_hour"], "cost a year")
+def _priced(fleet: Fleet, found: Outcome) -> Mapping[str, Term]:
+    """Its values, and those of its pools, as the fleet pays for them. A node that others stand in,
+    too, is paid whole in each."""
+    if fleet.price is None or not found.values:
+        return found.values
+    values = {n: term for n, term in found.values.items() if not n.endswith(PRICES)}
+    parts = {f"pools.{name}.": [e.placement] for name, e in found.estimates.items() if name}
+    for start, placements in ({"": _placements(found)} | parts).items():
+        own = {n.removeprefix(start): term for n, term in values.items() if n.startswith(start)}
+        values |= {start + name: term for name, term in paid(placements, fleet, own).items()}
     return values
+
+
+def _parts(values: Mapping[str, Term]) -> dict[str, Term]:
+    """A deployment's own part of each sum."""
+    found = {name: values[name] for name in SUMS if name in values}
+    if "cost.per_hour" in found:
+        found[PER_YEAR] = yearly(found["cost.per_hour"], "cost a year")
+    return found
 
 
 Members = Mapping[str, Mapping[str, Term]]
@@ -145,9 +157,6 @@ def _values(
         yield name, summed
         if name == "cost.per_hour":
             yield PER_YEAR, yearly(summed, "cost a year of the fleet")
-    for found in outcomes:
-        for name, term in found.values.items():
-            yield f"deployments.{found.deployment.name}.{name}", term
 
 
 def _models(outcomes: Sequence[Outcome]) -> set[str]:
