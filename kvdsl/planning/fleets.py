@@ -6,7 +6,7 @@ requirements judged, findings. Not its job: the deployments themselves (deploy).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from types import MappingProxyType
@@ -29,7 +29,7 @@ from kvdsl.resolve.changes import Change
 from kvdsl.resolve.resolver import Resolver
 from kvdsl.rules import Rule
 from kvdsl.source import Span
-from kvdsl.spec.deployment import Deployment, Fleet
+from kvdsl.spec.deployment import Fleet
 from kvdsl.units import shown
 
 SUMS: Mapping[str, str] = MappingProxyType(
@@ -87,26 +87,40 @@ def members_of(fleet: Fleet, known: Mapping[Span | None, Outcome]) -> list[Outco
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Deployments of a fleet by where they are declared, and what of the changes they refuse."""
+    """A fleet with changes from outside, and its deployments in order. Without an outcome the
+    fleet, or a deployment of it, refuses one: a sum of deployments some of which are changed is
+    none."""
 
-    outcomes: dict[Span | None, Outcome]
     faults: tuple[Diagnostic, ...]
+    outcome: FleetOutcome | None = None
+    parts: tuple[Outcome, ...] = ()
 
 
-def outcomes_in(
-    resolver: Resolver, deployments: Iterable[Deployment], changes: Sequence[Change]
+def changed(
+    resolver: Resolver,
+    name: str,
+    changes: Sequence[Change],
+    known: Mapping[Span | None, Outcome] = MappingProxyType({}),
 ) -> Changed:
-    """Of deployments of a fleet, those of other files too, with changes from outside. A fault that
-    several have alike is told once."""
-    outcomes: dict[Span | None, Outcome] = {}
+    """A fleet that a file declares, its deployments those of other files too. `known` have had
+    their changes. A fault that several have alike is told once."""
+    fleet, found = resolver.fleet(name, changes)
+    if fleet is None:
+        return Changed(found)
+    outcomes: dict[Span | None, Outcome] = dict(known)
     faults: dict[tuple[str, str, str], Diagnostic] = {}
-    for each in deployments if changes else ():
-        found, wrong = resolver.member(each, changes)
-        if found is not None:
-            outcomes[each.at] = outcome(found)
+    for each in fleet.deployments if changes else ():
+        if each.at in outcomes:
+            continue
+        made, wrong = resolver.member(each, changes)
+        if made is not None:
+            outcomes[each.at] = outcome(made)
         else:
             faults |= {(d.code, d.headline, str(d.primary.span)): d for d in wrong}
-    return Changed(outcomes, tuple(faults.values()))
+    if faults:
+        return Changed((*found, *faults.values()))
+    parts = tuple(members_of(fleet, outcomes))
+    return Changed(found, fleet_outcome(fleet, parts), parts)
 
 
 def _placements(found: Outcome) -> list[Placement]:
