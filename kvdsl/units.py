@@ -410,6 +410,11 @@ def number_text(value: Value) -> str:
     return str(value) if isinstance(value, int) else repr(float(value))
 
 
+def percent(share: Value) -> str:
+    """`85.3 %` of 0.853, and `90 %`: a share as sentences have it."""
+    return f"{round(float(share) * 100, 1):g} %"
+
+
 def exact(quantity: Quantity) -> str:
     """Unrounded where the value is exact: `45234163200 B`."""
     value, name = told(quantity)
