@@ -7,7 +7,7 @@ honest: all that reach the best value are marked.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from types import MappingProxyType
 
@@ -18,6 +18,7 @@ from kvdsl.units import Quantity, grouped, shown
 ROWS: tuple[tuple[str, str, bool], ...] = (
     ("kv.tokens", "KV tokens", True),
     ("kv.sequences", "whole requests", True),
+    ("kv.running", "requests at once", True),
     ("kv.copies", "copies of the cache", False),
     ("kv.bytes_per_token_per_gpu", "cache a token a GPU", False),
     ("memory.weights", "weights on the fullest GPU", False),
@@ -41,6 +42,9 @@ FLEET_ROWS: tuple[tuple[str, str, bool], ...] = (
     ("decode.throughput", "output tokens a second", True),
 )
 """The same of fleets: their sums."""
+
+OF_LENGTH = ("kv.sequences", "kv.running")
+"""Capacities that follow from how long requests are."""
 
 LENGTHS = ("workload.prompt", "workload.output", "workload.context")
 LOADS: Mapping[str, str] = MappingProxyType(
@@ -77,7 +81,23 @@ Texts = tuple[str, ...]
 
 def compare(candidates: Sequence[Candidate]) -> Comparison | None:
     """None where there is nothing beside the plan."""
-    return _compared(candidates, ROWS) if len(candidates) > 1 else None
+    if len(candidates) < 2:
+        return None
+    running = [_runs(c.values) for c in candidates]
+    if any(own["kv.running"].value != own["kv.sequences"].value for own in running if own):
+        candidates = [
+            replace(c, values={**c.values, **own})
+            for c, own in zip(candidates, running, strict=True)
+        ]
+        return _compared(candidates, ROWS)
+    return _compared(candidates, tuple(row for row in ROWS if row[0] != "kv.running"))
+
+
+def _runs(values: Mapping[str, Term]) -> dict[str, Term]:
+    """Requests that fit whole and that run at once: those, where an engine keeps room for their
+    ends and has no figure of its own."""
+    fit = values.get("kv.sequences")
+    return {} if fit is None else {"kv.sequences": fit, "kv.running": values.get("kv.running", fit)}
 
 
 def compare_fleets(candidates: Sequence[Candidate]) -> Comparison | None:
@@ -110,7 +130,7 @@ def _compared(
     free = [
         (name, more)
         for name, _, more in rows
-        if not (said and _of_time(name)) and not (others and name == "kv.sequences")
+        if not (said and _of_time(name)) and not (others and name in OF_LENGTH)
     ]
     best = {name: _best(columns, name, more=more) for name, more in free}
     return Comparison(columns, rows, best, " ".join(said) or _flips(columns), unlike)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kvdsl.diagnostics import Diagnostic, Report, Severity
 from kvdsl.plan import Input, SweepTable
 from kvdsl.planning.deploy import NO_RULES, Outcome, Rulebook, outcome
-from kvdsl.planning.fleets import fleet_outcome, members_of, outcomes_in
+from kvdsl.planning.fleets import changed, fleet_outcome, members_of
 from kvdsl.planning.neighbours import in_fleets_with
 from kvdsl.planning.questions import Answer, Questions
 from kvdsl.planning.subjects import layout_faults
@@ -78,14 +78,15 @@ def compiled(
     for name in resolver.concrete("deployment"):
         if only is not None and name != only:
             continue
-        deployment, faults = resolver.deployment(name, changes)
+        own = changes if only is not None else resolver.heard(changes, name)
+        deployment, faults = resolver.deployment(name, own)
         found.extend(faults)
         if deployment is None:
             continue
         made = known[deployment.at] = outcome(deployment, book=book)
         found.extend(made.diagnostics)
-        tables = sweeps(resolver, deployment, changes)
-        written = _written(resolver, name) if changes else None
+        tables = sweeps(resolver, deployment, own)
+        written = _written(resolver, name) if own else None
         doc = project.main.module.doc
         beside = in_fleets_with(deployment, declared)
         plans.append(build(made, sources(project), tables, doc, written, beside))
@@ -93,16 +94,15 @@ def compiled(
     for fleet in declared:
         if only is not None and fleet.name != only:
             continue
-        rest = [each for each in fleet.deployments if each.at not in known]
-        made_of = outcomes_in(resolver, rest, changes)
+        names = [deployment.name for deployment in fleet.deployments]
+        own = changes if only is not None else resolver.heard(changes, *names)
+        made_of = changed(resolver, fleet.name, own, known)
         found.extend(made_of.faults)
-        if made_of.faults:  # a sum of deployments some of which are changed is none
+        if made_of.outcome is None:
             continue
-        known |= made_of.outcomes
-        parts = members_of(fleet, known)
-        of_all = fleet_outcome(fleet, parts)
-        found.extend(told.diagnostic for told in of_all.told)
-        summed.append(fleet_plan(of_all, parts, sources(project)))
+        known |= {each.deployment.at: each for each in made_of.parts}
+        found.extend(told.diagnostic for told in made_of.outcome.told)
+        summed.append(fleet_plan(made_of.outcome, made_of.parts, sources(project)))
     read = _inputs(project)  # after all plans: each may have read more of the catalog
     planned = tuple(replace(plan, inputs=read) for plan in plans)
     every = tuple(replace(fleet, inputs=read) for fleet in summed)
@@ -171,10 +171,11 @@ def swept(
     for each in resolver.concrete("deployment"):
         if name is not None and each != name:
             continue
-        deployment, faults = resolver.deployment(each, changes)
+        own = changes if name is not None else resolver.heard(changes, each)
+        deployment, faults = resolver.deployment(each, own)
         found.extend(faults)
         if deployment is not None:
-            tables += [(each, table) for table in sweeps(resolver, deployment, changes, None)]
+            tables += [(each, table) for table in sweeps(resolver, deployment, own, None)]
     return Report.of(found), tuple(tables)
 
 
@@ -365,7 +366,8 @@ def graph(
     for each in resolver.concrete("deployment"):
         if name is not None and each != name:
             continue
-        deployment, faults = resolver.deployment(each, changes)
+        own = changes if name is not None else resolver.heard(changes, each)
+        deployment, faults = resolver.deployment(each, own)
         found.extend(faults)
         if deployment is None:
             continue

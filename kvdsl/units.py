@@ -403,6 +403,18 @@ def told(quantity: Quantity) -> tuple[Value, str]:
     return (quantity.value, quantity.unit) if name is None else (quantity.in_unit(name), name)
 
 
+def number_text(value: Value) -> str:
+    """A value alone, for scripts: an int where it is whole, else a decimal."""
+    if isinstance(value, Fraction) and value.denominator == 1:
+        return str(value.numerator)
+    return str(value) if isinstance(value, int) else repr(float(value))
+
+
+def percent(share: Value) -> str:
+    """`85.3 %` of 0.853, and `90 %`: a share as sentences have it."""
+    return f"{round(float(share) * 100, 1):g} %"
+
+
 def exact(quantity: Quantity) -> str:
     """Unrounded where the value is exact: `45234163200 B`."""
     value, name = told(quantity)

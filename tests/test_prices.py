@@ -124,3 +124,23 @@ def test_a_fleet_pays_each_node_once(rest: str, own: str, price: str, paid: int 
     text = spec(HALVES, node="price = 50 USD/h") + FLEET.format(rest=rest, own=own, price=price)
     found = ask_text(text, "all.cost.per_hour").value
     assert (None if found is None else found.value * HOUR) == paid
+
+
+def test_what_a_fleet_pays_is_told_of_each_deployment_wherever_it_is_asked() -> None:
+    """Plan, `get`, `explain` and a requirement see one price: the fleet's, not the catalog's."""
+    asked = "deployments.other.cost.per_hour"
+    price = f"price = 7 USD/h per node; require {asked} <= 7 USD/h"
+    text = spec(HALVES) + FLEET.format(rest="12..15", own="", price=price)
+    (planned,) = compile_text(text).fleets
+    found = ask_text(text, "all").values
+    assert [part.values["cost.per_hour"].value * HOUR for part in planned.members] == [7, 7]
+    for name in ("served", "other"):
+        assert found[f"deployments.{name}.cost.per_hour"].value * HOUR == 7
+    assert found["cost.per_hour"].value * HOUR == 14
+    assert [result.status for result in planned.requirements] == ["holds"]
+    token = found["deployments.other.cost.per_mtok"]
+    output = found["deployments.other.decode.throughput"]
+    assert token.value == pytest.approx(float(found[asked].value) / float(output.value))
+    assert found["deployments.other.pools.decode.cost.per_hour"].value * HOUR == 7
+    unpaid = text.replace("per node; require", "per rack; require")
+    assert asked not in ask_text(unpaid, "all").values

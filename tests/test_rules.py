@@ -407,6 +407,51 @@ def test_steps_of_a_ring_are_told_only_where_they_are_what_is_counted() -> None:
     assert ideal[1:] == ("small payloads are bound by latency: 2.7 us x 2 (16 - 1) steps x 252",)
 
 
+SMALL = """\
+kvspec 1
+cluster hall { nodes = 4 x nodes.hgx_h100; fabric = links.infiniband_ndr }
+deployment served {
+  model    = models.llama_3_1_8b
+  weights  = formats.bf16
+  kv       = formats.bf16
+  on       = hall.nodes[0]
+  layout   { tp = 8; replicas = 2 }
+  budget   { reserve = 3 GB }
+  workload { context = 8 ktok; concurrency = 36 req }
+}
+"""
+
+
+def test_devices_that_are_too_few_are_those_that_were_chosen() -> None:
+    (problem,) = told(SMALL)
+    assert problem.headline == "the layout needs 16 devices, and hall.nodes[0] has 8"
+
+
+def test_shares_of_a_budget_are_written_alike() -> None:
+    budget = "utilization = 85 %; reserve = 3 GB }\n  engine = engines.tensorrt_llm_1_2"
+    text = SMALL.replace("; replicas = 2", "").replace("reserve = 3 GB }", budget)
+    (found,) = (p for p in told(text) if p.code == "KV228")
+    assert found.headline.startswith("85 % is of what weights and overheads leave under ")
+    assert re.search(r"this budget is \d\d\.\d %$", found.headline)
+    assert not any(re.search(r"\d%", said) for said in (found.headline, *found.notes))
+
+
+@pytest.mark.parametrize(
+    ("word", "helped"),
+    [
+        ("overload", "write `KV202`"),
+        ("prefill_overload", "known nearby: "),
+        ("KV199", "known nearby: KV1"),
+        ("nothing_like_it_at_all", "`kvdsl rule` lists the codes"),
+    ],
+)
+def test_an_allow_of_no_code_is_told_the_code(word: str, helped: str) -> None:
+    one = SMALL.replace("; replicas = 2", "").replace("}\n}", f'}}\n  allow {word} because "x"\n}}')
+    (problem,) = (p for p in told(one) if p.code == "KV902")
+    assert problem.headline == f"no rule has the code `{word}`"
+    assert problem.helps[0].startswith(helped)
+
+
 def test_idle_devices_are_told_by_whole_and_half_used_nodes() -> None:
     found = {p.code: p for p in told(STRADDLING, "sixes")}
     assert found["KV201"].notes == (
@@ -420,7 +465,8 @@ def test_idle_devices_are_told_by_whole_and_half_used_nodes() -> None:
     ("on", "way"),
     [
         ("1 x bare", "give the node a `scale_up`, or a `host` with its `link`"),
-        ("8 x devices.h100_sxm", "declare a node with these `devices` and a `scale_up`"),
+        ("8 x devices.h100_sxm", "stand on `1 x nodes.dgx_h100` or `1 x nodes.hgx_h100`, where"),
+        ("8 x own", "declare a node with these `devices` and a `scale_up`"),
         ("2 x four", "declare a cluster with a `fabric` and `nodes = 2 x four`"),
         ("alone", "give `alone` a `fabric`"),
     ],
@@ -428,6 +474,7 @@ def test_idle_devices_are_told_by_whole_and_half_used_nodes() -> None:
 def test_a_group_that_nothing_joins_is_told_what_would_join_it(on: str, way: str) -> None:
     text = f"""\
 kvspec 1
+device own extends devices.h100_sxm {{}}
 node bare {{ devices = 8 x devices.h100_sxm }}
 node four {{ devices = 4 x devices.h100_sxm; scale_up {{ link = links.nvlink4 }} }}
 cluster alone {{ nodes = 2 x four }}

@@ -26,7 +26,7 @@ from kvdsl.render.substitution import with_numbers
 from kvdsl.render.tables import Table, as_markdown, as_text
 from kvdsl.render.terminal import plan_text
 from kvdsl.source import SourceFile, Span
-from kvdsl.units import BYTES, NONE, TIME, Quantity
+from kvdsl.units import BYTES, NONE, TIME, Quantity, number_text
 from tests.sample_plan import COMPARISON, PLAN, VALUES
 
 SPEC = SourceFile(
@@ -335,6 +335,7 @@ def test_the_json_of_a_plan_is_whole_and_keeps_whole_numbers() -> None:
         (3, {"value": 3}, "3"),
         (Fraction(6, 2), {"value": 3}, "3"),
         (Fraction(1, 8), {"value": 0.125, "exact": "1/8"}, "0.125"),
+        (Fraction(236, 5), {"value": 47.2, "exact": "236/5"}, "47.2"),
         (0.1, {"value": 0.1}, "0.1"),
         (float("inf"), {"value": None, "exact": "inf"}, "inf"),
     ],
@@ -343,7 +344,7 @@ def test_a_number_is_whole_exact_or_a_decimal(
     value: int | Fraction | float, form: dict[str, object], alone: str
 ) -> None:
     assert machine.number(value) == form
-    assert machine.number_text(value) == alone
+    assert number_text(value) == alone
 
 
 def test_a_chain_in_json_writes_a_shared_term_once() -> None:

@@ -211,9 +211,9 @@ def unused_allow() -> Iterator[Fact]:
     "unknown-allow",
     Severity.ERROR,
     "plan",
-    "there is no rule {code}",
+    "no rule has the code `{code}`",
     label="not a rule that can be allowed",
-    helps=("known nearby: {near}",),
+    helps=("write `{instead}`", "known nearby: {near}", "{lists}"),
 )
 def unknown_allow() -> Iterator[Fact]:
     """A waiver names a rule that can be waived.

@@ -12,6 +12,7 @@ from kvdsl.placement.topology import Reach, Unit
 from kvdsl.rules import Rule, rule
 from kvdsl.source import Span
 from kvdsl.spec.hardware import Device, Domain, Hardware
+from kvdsl.spelling import in_a_row
 from kvdsl.units import BYTE_RATE, BYTES, Quantity, shown, tidy
 
 
@@ -50,6 +51,7 @@ def too_few_devices(study: Study) -> Iterator[Fact]:
         deployment better extends served { on = 2 x nodes.hgx_h100 }
     """
     degrees, topology = study.subject.degrees, study.subject.topology
+    on = study.subject.pool.on
     if degrees.devices <= topology.devices:
         return
     sizes = ((degrees.size, "a stage"), (degrees.pp, "stages"), (degrees.replicas, "replicas"))
@@ -58,7 +60,7 @@ def too_few_devices(study: Study) -> Iterator[Fact]:
         study.subject.place("layout"),
         {
             "needed": degrees.devices,
-            "title": topology.root.title,
+            "title": topology.root.title + (on.pick.text if on is not None and on.pick else ""),
             "there": topology.devices,
             "arithmetic": arithmetic,
             "more": degrees.devices - topology.devices,
@@ -173,6 +175,10 @@ def unjoined_group(study: Study) -> Iterator[Fact]:
     widest = max(apart, key=lambda g: g.size)
     axes = dict.fromkeys(_axis(g.axis) for g in apart if g.size == widest.size)
     inner, spread, way = _unjoined(topology.root, widest.reach)
+    on = study.subject.pool.on
+    if on is not None and on.boards:
+        named = in_a_row((f"`1 x {title}`" for title in on.boards), "or")
+        way = f"stand on {named}, where just these devices are joined"
     yield Fact(
         study.subject.place("on"),
         {

@@ -10,7 +10,7 @@ from kvdsl.checks.study import Fact, Study
 from kvdsl.costs.estimate import Estimate
 from kvdsl.diagnostics import Severity
 from kvdsl.rules import Rule, rule
-from kvdsl.units import BYTES, BYTES_PER_TOKEN, TOKENS, Quantity, tidy
+from kvdsl.units import BYTES, BYTES_PER_TOKEN, TOKENS, Quantity, percent, tidy
 
 
 @rule(
@@ -93,7 +93,7 @@ GRAPHS = (
 def _share(token: Fraction, study: Study) -> str:
     """A draft's bytes a token, of those of the model on the same GPU."""
     own = Fraction(study.costs.values["kv.bytes_per_token_per_gpu"].value)
-    return f"{float(token / own):.1%}" if own else "all"
+    return percent(token / own) if own else "all"
 
 
 @rule(
@@ -155,7 +155,7 @@ def draft_layers(study: Study) -> Iterator[Fact]:
             ),
             "weights": Quantity(tidy(weights), BYTES),
             "token": Quantity(tidy(token), BYTES_PER_TOKEN),
-            "share": f"{float(token / Fraction(bare.token.value)):.1%}" if bare.token.value else "",
+            "share": percent(token / Fraction(bare.token.value)) if bare.token.value else "",
             "graphs": GRAPHS,
             "before": other.values["kv.tokens"].quantity,
             "after": found.values["kv.tokens"].quantity,

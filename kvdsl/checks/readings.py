@@ -18,7 +18,7 @@ from kvdsl.placement.placement import Stage
 from kvdsl.placement.subject import Subject
 from kvdsl.rules import Rule, rule
 from kvdsl.spec.model import AnyPart, Gqa, Mla
-from kvdsl.units import BYTES, BYTES_PER_TOKEN, TOKENS, Quantity, shown, tidy
+from kvdsl.units import BYTES, BYTES_PER_TOKEN, TOKENS, Quantity, percent, shown, tidy
 
 SAME_SHARE = Fraction(1, 1000)
 """Two shares of a memory that nobody would tell apart."""
@@ -85,9 +85,9 @@ def share_of_another_memory(study: Study) -> Iterator[Fact]:
             "share": f"{float(share) * 100:g} %",
             "what": "what is free before loading" if engine.budget_of == "free"
             else "what weights and overheads leave",
-            "total": f"{float((room + rest) / memory):.1%}",
-            "free": f"{float((room + held) / (memory - reserve)):.1%}",
-            "rest": f"{float(room / (memory - rest)):.1%}",
+            "total": percent((room + rest) / memory),
+            "free": percent((room + held) / (memory - reserve)),
+            "rest": percent(room / (memory - rest)),
             "memory": book.memory.quantity,
             "other": Quantity(tidy(other), BYTES) if other > 0 else "nothing",
             "room": book.room.quantity,

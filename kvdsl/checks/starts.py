@@ -11,7 +11,7 @@ from kvdsl.costs import cache, pages
 from kvdsl.costs.memory import Ledger, fullest, overheads
 from kvdsl.diagnostics import Severity
 from kvdsl.rules import Rule, rule
-from kvdsl.units import BYTES, BYTES_PER_TOKEN, REQUESTS, TOKENS, Quantity, shown, tidy
+from kvdsl.units import BYTES, BYTES_PER_TOKEN, REQUESTS, TOKENS, Quantity, percent, shown, tidy
 
 # --- the longest request ------------------------------------------------------------------------
 
@@ -210,8 +210,8 @@ def crowded_remainder(study: Study) -> Iterator[Fact]:
             **policy(engine, "budget_of"),
             "need": Quantity(tidy(need), BYTES),
             "left": Quantity(tidy(left), BYTES),
-            "share": f"{float(share):.1%}",
-            "enough": f"{int(enough * 1000) / 10:.1f} %",
+            "share": percent(share),
+            "enough": percent(Fraction(int(enough * 1000), 1000)),
         },
         (("needed", Quantity(tidy(need), BYTES)), ("left", Quantity(tidy(left), BYTES))),
     )

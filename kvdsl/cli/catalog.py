@@ -176,8 +176,7 @@ def _write(console: Console, entries: list[_Entry]) -> None:
 def _figures(name: str) -> Iterator[str]:
     """What the model counts, exact, in base units."""
     from kvdsl.pipeline import ask_text
-    from kvdsl.render.machine import number_text
-    from kvdsl.units import NONE
+    from kvdsl.units import NONE, number_text
 
     values = ask_text("kvspec 1\n", name).values
     longest = max(map(len, values), default=0)

@@ -234,4 +234,5 @@ def _requirements(asked: int, held: int) -> str:
             if asked == 1
             else f", all {counted(asked, 'requirements')} hold"
         )
-    return f", {held:,} of {counted(asked, 'requirements')} hold"
+    verb = "holds" if asked == 1 else "hold"
+    return f", {held:,} of {counted(asked, 'requirements')} {verb}"

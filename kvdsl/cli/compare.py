@@ -21,7 +21,7 @@ from kvdsl.render.characters import safe, wrapped
 from kvdsl.render.machine_plan import comparison_form, fleets_form
 from kvdsl.render.plan_tables import deployments_table, fleets_table
 from kvdsl.render.tables import as_markdown, as_text
-from kvdsl.spelling import nearest
+from kvdsl.spelling import in_a_row, nearest
 
 if TYPE_CHECKING:
     from kvdsl.comparison import Candidate
@@ -117,9 +117,19 @@ def _refuse_unknown(names: Sequence[str], known: Sequence[str], paths: Sequence[
     """CommandError where `--only` names what is not there: the rest would look like all of it."""
     for name in names:
         if name not in known:
-            near = nearest(name, known) or known[:MOST_NAMED]
-            hint = f"; there is {', '.join(map(safe, near))}" if near else ""
-            raise CommandError(f"no deployment or fleet `{safe(name)}` in {_files(paths)}{hint}")
+            raise CommandError(
+                f"no deployment or fleet `{safe(name)}` in {_files(paths)}{_instead(name, known)}"
+            )
+
+
+def _instead(name: str, known: Sequence[str]) -> str:
+    """What to write for a name that is not there: one option a name where it lists several."""
+    several = [each.strip() for each in name.split(",")]
+    if len(several) > 1 and all(each in known for each in several):
+        return f"; write `{' '.join(f'--only {safe(each)}' for each in several)}`"
+    near = nearest(name, known) or known[:MOST_NAMED]
+    verb = "is" if len(near) == 1 else "are"
+    return f"; there {verb} {in_a_row((f'`{safe(n)}`' for n in near), 'and')}" if near else ""
 
 
 def _alone(

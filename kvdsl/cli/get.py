@@ -19,7 +19,7 @@ from kvdsl.render import machine
 from kvdsl.render.characters import safe
 from kvdsl.render.diagnostics import tally
 from kvdsl.spelling import nearest
-from kvdsl.units import EXAMPLES, MISTAKEN, NONE, TOKENS, UNITS, Quantity, told, unit
+from kvdsl.units import EXAMPLES, MISTAKEN, NONE, TOKENS, UNITS, Quantity, number_text, told, unit
 
 if TYPE_CHECKING:
     from kvdsl.planning.questions import Answer
@@ -164,7 +164,7 @@ def _one(dotted: str, value: Quantity, unit_name: str | None, output: str) -> st
         raise CommandError(_no_unit(str(unit_name), value)) from None
     if output == "json":
         return machine.text({"format": machine.FORMAT, "name": dotted, **form})
-    return machine.number_text(number) + "\n"
+    return number_text(number) + "\n"
 
 
 def _no_unit(name: str, value: Quantity) -> str:
@@ -184,5 +184,5 @@ def _list(terms: Mapping[str, Term]) -> str:
     for name, term in sorted(terms.items()):
         value, unit_name = told(term.quantity)
         behind = "" if term.dimension == NONE else f" {unit_name}"
-        lines.append(f"{name:<{longest}}  {machine.number_text(value)}{behind}\n")
+        lines.append(f"{name:<{longest}}  {number_text(value)}{behind}\n")
     return "".join(lines)

@@ -238,9 +238,7 @@ def _selections(deployment: Deployment) -> dict[str, str]:
 def _selection(on: Selection) -> str:
     title = _title(on.of.title)
     text = f"{on.count} x {title}" if on.count > 1 else title
-    if on.pick is not None:
-        runs = ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in on.pick.runs)
-        text += f".{on.pick.level}[{runs}]"
+    text += on.pick.text if on.pick is not None else ""
     inside = _inside(on)
     return f"{text} ({inside})" if inside else text
 

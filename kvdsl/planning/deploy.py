@@ -260,6 +260,23 @@ def _no_output(deployment: Deployment) -> Iterator[Told]:
 
 # --- waivers -----------------------------------------------------------------------------------
 
+WAIVABLE = tuple(rule for rule in RULES if rule.stage != "text")
+
+
+def _meant_by(code: str) -> dict[str, str]:
+    """What stands behind `allow` and is no code: perhaps the name of a rule."""
+    names = {rule.name: rule.code for rule in WAIVABLE}
+    plain = code.lower().replace("_", "-")
+    by_code = nearest(code, sorted(names.values()))
+    near = ", ".join(by_code or (f"{names[n]} ({n})" for n in nearest(plain, names)))
+    instead = names.get(plain, "")
+    return {
+        "code": code,
+        "instead": instead,
+        "near": "" if instead else near,
+        "lists": "" if instead or near else "`kvdsl rule` lists the codes",
+    }
+
 
 def _waived(
     deployment: Deployment,
@@ -284,14 +301,13 @@ def _waived(
             if reason is None
             else Told(one.rule, one.diagnostic, one.fact, one.severity, one.estimate, reason)
         )
-    known = {rule.code for rule in RULES if rule.stage != "text"}
+    known = {rule.code for rule in WAIVABLE}
     for waiver in deployment.waivers:
         if waiver in ended:
             rule = policy_rules.expired_allow
             fills = {"code": waiver.code, "until": waiver.until or "", "today": today}
         elif waiver.code not in known:
-            rule = claim_rules.unknown_allow
-            fills = {"code": waiver.code, "near": ", ".join(nearest(waiver.code, sorted(known)))}
+            rule, fills = claim_rules.unknown_allow, _meant_by(waiver.code)
         elif waiver.code not in fired and complete:
             rule = claim_rules.unused_allow
             held = waiver.code in kept

@@ -199,9 +199,7 @@ class _Walk:
 
     def selection(self, on: Selection, entry: str, path: str, origin: Origin | None) -> None:
         text = on.of.catalog or on.of.name or "inline"
-        if on.pick is not None:
-            runs = ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in on.pick.runs)
-            text += f".{on.pick.level}[{runs}]"
+        text += on.pick.text if on.pick is not None else ""
         self.fact(entry, path, f"{on.count} x {text}" if on.count > 1 else text, None, origin)
         self.declared(on.of, entry, "" if on.of.catalog else f"{path}.{on.of.name or 'of'}")
 

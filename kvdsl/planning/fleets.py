@@ -6,7 +6,7 @@ requirements judged, findings. Not its job: the deployments themselves (deploy).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from types import MappingProxyType
@@ -16,7 +16,7 @@ from kvdsl.checks import prices as price_rules
 from kvdsl.checks.findings import worded
 from kvdsl.checks.study import Fact, Fill
 from kvdsl.costs.estimate import Estimate
-from kvdsl.costs.money import power_bill, price_bill, yearly
+from kvdsl.costs.money import paid, power_bill, price_bill, yearly
 from kvdsl.diagnostics import Diagnostic, Severity
 from kvdsl.formulas import Term, total
 from kvdsl.placement.placement import Placement
@@ -29,7 +29,7 @@ from kvdsl.resolve.changes import Change
 from kvdsl.resolve.resolver import Resolver
 from kvdsl.rules import Rule
 from kvdsl.source import Span
-from kvdsl.spec.deployment import Deployment, Fleet
+from kvdsl.spec.deployment import Fleet
 from kvdsl.units import shown
 
 SUMS: Mapping[str, str] = MappingProxyType(
@@ -44,6 +44,8 @@ SUMS: Mapping[str, str] = MappingProxyType(
 
 NOT_ALL = "not every deployment gives it"
 
+PRICES = ("cost.per_hour", "cost.per_mtok")
+
 PER_YEAR = "cost.per_year"
 """What `cost.per_hour` comes to in a year."""
 
@@ -52,8 +54,8 @@ PER_YEAR = "cost.per_year"
 class FleetOutcome:
     """`values` has the sums, and each deployment's values as `deployments.NAME.VALUE`. A sum is
     missing where one deployment does not answer it: half a bill is no bill; `absent` says why, by
-    the name of the sum. `members` are the deployments' own parts of the sums, under the fleet's
-    price where it has one."""
+    the name of the sum. `members` are the deployments' own parts of the sums. Both are under the
+    fleet's price where it has one."""
 
     fleet: Fleet
     values: Mapping[str, Term]
@@ -65,8 +67,11 @@ class FleetOutcome:
 
 def fleet_outcome(fleet: Fleet, outcomes: Sequence[Outcome]) -> FleetOutcome:
     """The outcomes are those of the fleet's deployments, in its order."""
-    members = {found.deployment.name: _member(fleet, found) for found in outcomes}
+    priced = {found.deployment.name: _priced(fleet, found) for found in outcomes}
+    members = {name: _parts(values) for name, values in priced.items()}
     values = dict(_values(fleet, outcomes, members))
+    for of, own in priced.items():
+        values |= {f"deployments.{of}.{name}": term for name, term in own.items()}
     absent = dict(_absent(fleet, outcomes, members, values))
     whole = all(found.values for found in outcomes)
     judged = tuple(judge(r, values) for r in fleet.requirements) if whole else ()
@@ -82,44 +87,65 @@ def members_of(fleet: Fleet, known: Mapping[Span | None, Outcome]) -> list[Outco
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Deployments of a fleet by where they are declared, and what of the changes they refuse."""
+    """A fleet with changes from outside, and its deployments in order. Without an outcome the
+    fleet, or a deployment of it, refuses one: a sum of deployments some of which are changed is
+    none."""
 
-    outcomes: dict[Span | None, Outcome]
     faults: tuple[Diagnostic, ...]
+    outcome: FleetOutcome | None = None
+    parts: tuple[Outcome, ...] = ()
 
 
-def outcomes_in(
-    resolver: Resolver, deployments: Iterable[Deployment], changes: Sequence[Change]
+def changed(
+    resolver: Resolver,
+    name: str,
+    changes: Sequence[Change],
+    known: Mapping[Span | None, Outcome] = MappingProxyType({}),
 ) -> Changed:
-    """Of deployments of a fleet, those of other files too, with changes from outside. A fault that
-    several have alike is told once."""
-    outcomes: dict[Span | None, Outcome] = {}
+    """A fleet that a file declares, its deployments those of other files too. `known` have had
+    their changes. A fault that several have alike is told once."""
+    fleet, found = resolver.fleet(name, changes)
+    if fleet is None:
+        return Changed(found)
+    outcomes: dict[Span | None, Outcome] = dict(known)
     faults: dict[tuple[str, str, str], Diagnostic] = {}
-    for each in deployments if changes else ():
-        found, wrong = resolver.member(each, changes)
-        if found is not None:
-            outcomes[each.at] = outcome(found)
+    for each in fleet.deployments if changes else ():
+        if each.at in outcomes:
+            continue
+        made, wrong = resolver.member(each, changes)
+        if made is not None:
+            outcomes[each.at] = outcome(made)
         else:
             faults |= {(d.code, d.headline, str(d.primary.span)): d for d in wrong}
-    return Changed(outcomes, tuple(faults.values()))
+    if faults:
+        return Changed((*found, *faults.values()))
+    parts = tuple(members_of(fleet, outcomes))
+    return Changed(found, fleet_outcome(fleet, parts), parts)
 
 
 def _placements(found: Outcome) -> list[Placement]:
     return [estimate.placement for estimate in found.estimates.values()]
 
 
-def _member(fleet: Fleet, found: Outcome) -> dict[str, Term]:
-    """Its own part of each sum. A node that others stand in, too, is paid whole in it."""
-    if not found.values:
-        return {}
-    values = {name: found.values[name] for name in SUMS if name in found.values}
-    if fleet.price is not None:
-        price = price_bill(_placements(found), fleet).whole
-        values.pop("cost.per_hour", None)
-        values |= {"cost.per_hour": price} if price is not None else {}
-    if "cost.per_hour" in values:
-        values[PER_YEAR] = yearly(values["cost.per_hour"], "cost a year")
+def _priced(fleet: Fleet, found: Outcome) -> Mapping[str, Term]:
+    """Its values, and those of its pools, as the fleet pays for them. A node that others stand in,
+    too, is paid whole in each."""
+    if fleet.price is None or not found.values:
+        return found.values
+    values = {n: term for n, term in found.values.items() if not n.endswith(PRICES)}
+    parts = {f"pools.{name}.": [e.placement] for name, e in found.estimates.items() if name}
+    for start, placements in ({"": _placements(found)} | parts).items():
+        own = {n.removeprefix(start): term for n, term in values.items() if n.startswith(start)}
+        values |= {start + name: term for name, term in paid(placements, fleet, own).items()}
     return values
+
+
+def _parts(values: Mapping[str, Term]) -> dict[str, Term]:
+    """A deployment's own part of each sum."""
+    found = {name: values[name] for name in SUMS if name in values}
+    if "cost.per_hour" in found:
+        found[PER_YEAR] = yearly(found["cost.per_hour"], "cost a year")
+    return found
 
 
 Members = Mapping[str, Mapping[str, Term]]
@@ -145,9 +171,6 @@ def _values(
         yield name, summed
         if name == "cost.per_hour":
             yield PER_YEAR, yearly(summed, "cost a year of the fleet")
-    for found in outcomes:
-        for name, term in found.values.items():
-            yield f"deployments.{found.deployment.name}.{name}", term
 
 
 def _models(outcomes: Sequence[Outcome]) -> set[str]:

@@ -86,7 +86,8 @@ def studies(
     for name in resolver.concrete("deployment"):
         if asked.names and name not in asked.names:
             continue
-        deployment, wrong = resolver.deployment(name, changes)
+        own = changes if asked.names else resolver.heard(changes, name)
+        deployment, wrong = resolver.deployment(name, own)
         faults.extend(wrong)
         if deployment is None:
             continue

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from kvdsl.diagnostics import Report
 from kvdsl.formulas import Term
 from kvdsl.planning.deploy import outcome
-from kvdsl.planning.fleets import fleet_outcome, members_of, outcomes_in
+from kvdsl.planning.fleets import changed
 from kvdsl.resolve.changes import Change
 from kvdsl.resolve.foreign_names import answered_name
 from kvdsl.resolve.resolver import Resolver
-from kvdsl.spec.deployment import Fleet
 from kvdsl.spec.model import Model
 from kvdsl.spec.vocabulary import asked
 from kvdsl.spelling import nearest
@@ -105,15 +104,15 @@ class Questions:
             made = outcome(deployment)
             report = faults + Report.of((*wrong, *made.diagnostics))
             return Answer(report, values=made.values), made.absent
+        if kind == "fleet":
+            of_all = changed(self.resolver, head, self._changes)
+            report = faults + Report.of(of_all.faults)
+            if of_all.outcome is None:
+                return Answer(report), {}
+            return Answer(report, values=of_all.outcome.values), of_all.outcome.absent
         declaration, wrong = self.resolver.declaration(head)
         report = faults + Report.of(wrong)
         match declaration:
-            case Fleet():
-                parts = outcomes_in(self.resolver, declaration.deployments, self._changes)
-                if parts.faults:
-                    return Answer(faults + Report.of(parts.faults)), {}
-                of_all = fleet_outcome(declaration, members_of(declaration, parts.outcomes))
-                return Answer(faults, values=of_all.values), of_all.absent
             case Model():
                 from kvdsl.planning.models import model_values
 

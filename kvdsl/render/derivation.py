@@ -20,7 +20,7 @@ from kvdsl.render.characters import width, wrapped
 from kvdsl.render.diagnostics import COLUMNS
 from kvdsl.render.paint import PLAIN, Paint, Style
 from kvdsl.render.substitution import with_numbers
-from kvdsl.units import exact, shown
+from kvdsl.units import NONE, number_text, shown, told
 
 DEEPEST_INDENT = 36
 """Columns of indentation at most: a chain that is deeper goes on below without moving right."""
@@ -37,7 +37,9 @@ def derivation_text(
 ) -> str:
     """The tree of a value under the name it was asked by, ending in a newline. `depth` is how many
     levels below the value are drawn; without one as many as stay in `ENOUGH` lines."""
-    lines = [*wrapped(f"{name} = {exact(term.quantity)}", columns, "", "  "), ""]
+    value, unit = told(term.quantity)
+    number = number_text(value) + ("" if term.dimension == NONE else f" {unit}")
+    lines = [*wrapped(f"{name} = {number}", columns, "", "  "), ""]
     drawn = list(_Drawing(columns, paint, depth or _ENDLESS).lines(term, "", ""))
     if depth is None and len(drawn) > ENOUGH:
         drawn = _cut(term, columns, paint, drawn)

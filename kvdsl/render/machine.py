@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from fractions import Fraction
 from math import isfinite
 
 from kvdsl.diagnostics import Diagnostic, Fix, Label, Report, Severity
@@ -158,10 +157,3 @@ def _term(term: Term, inputs: list[int]) -> Json:
         "source": term.source,
         "note": term.note,
     }
-
-
-def number_text(value: Value) -> str:
-    """A value alone, for scripts: an int where it is whole, else a decimal."""
-    if isinstance(value, Fraction) and value.denominator == 1:
-        return str(value.numerator)
-    return str(value) if isinstance(value, int) else repr(float(value))

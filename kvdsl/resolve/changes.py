@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import lru_cache
 from typing import cast
 
 from kvdsl.diagnostics import Diagnostic
@@ -35,28 +36,46 @@ _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 class Change:
     """One override. `path` is `layout`, `layout.tp`, `pools.decode.layout`; `value` is a tree, or
     a text such as `tp16` or `8 ktok`. `at` is where a spec names the path. `given` is what stands
-    behind the option `option` of a command line, and ends in the value."""
+    behind the option `option` of a command line, and ends in the value. `before` is what stands
+    before the path there: whose it is, as in `deployments.chat.`"""
 
     path: str
     value: Expr | str
     at: Span | None = None
     option: str = ""
     given: str = ""
+    before: str = ""
+
+    @property
+    def whole(self) -> str:
+        """The path as it was written."""
+        return self.before + self.path
 
     @property
     def source(self) -> SourceFile:
         """The text that a fault is shown in."""
         if self.option:
-            return SourceFile(self.option, self.given)
-        return SourceFile(f"<{self.path}>", f"{self.path} = {self.value}")
+            return _file(self.option, self.given)
+        return _file(f"<{self.whole}>", f"{self.whole} = {self.value}")
+
+
+@lru_cache(256)
+def _file(name: str, text: str) -> SourceFile:
+    """One file a text, so that a fault that several deployments have alike is one."""
+    return SourceFile(name, text)
 
 
 def changed(
-    context: Declarations, raw: Raw, change: Change, scope_of: Callable[[SourceFile], Scope]
+    context: Declarations,
+    kind: str,
+    raw: Raw,
+    change: Change,
+    scope_of: Callable[[SourceFile], Scope],
 ) -> Raw | None:
-    """The block with the change merged in; None where a diagnostic was told."""
+    """The block of a deployment or fleet with the change merged in; None where a diagnostic was
+    told."""
     if not _PATH.fullmatch(change.path):
-        at = change.at or change.source.span(0, len(change.path))
+        at = change.at or change.source.span(0, len(change.whole))
         hint = "a path is names with dots between them, such as `layout.tp`"
         _refuse(context, change, at, NoPath("it is no path", (), hint))
         return None
@@ -65,7 +84,7 @@ def changed(
         return None
     scope = context.remembered(value) or scope_of(value.span.file)
     at = _path_span(change, value)
-    keys = keys_of(context, raw, change.path.split("."))
+    keys = keys_of(context, kind, raw, change.path.split("."), change.before)
     if isinstance(keys, NoPath):
         _refuse(context, change, at, keys)
         return None
@@ -78,7 +97,7 @@ def _path_span(change: Change, value: Expr) -> Span:
     """Where the path stands: in a sweep, before the value of an option, else at the value."""
     if change.at is not None:
         return change.at
-    file, path = value.span.file, change.path
+    file, path = value.span.file, change.whole
     return file.span(0, len(path)) if file.text.startswith(path) else value.span
 
 
@@ -92,8 +111,8 @@ def _refuse(context: Declarations, change: Change, span: Span, found: NoPath) ->
         later = change.path.partition(".")[2]
         known = later if later.partition(".")[0] in CHANGEABLE else ""
         instead = min(inputs, key=len, default=known)
-        hint = f"write `{instead}`" if instead else found.has
-    context.tell(NoSuchChange(span, change.path, found.reason, either(near) or None, hint))
+        hint = f"write `{change.before}{instead}`" if instead else found.has
+    context.tell(NoSuchChange(span, change.whole, found.reason, either(near) or None, hint))
 
 
 def _has_effect(context: Declarations, raw: Raw, change: Change, span: Span) -> bool:
@@ -105,8 +124,8 @@ def _has_effect(context: Declarations, raw: Raw, change: Change, span: Span) -> 
     if any(not _says_itself(entry, first) for entry in pools.values()):
         return True
     name = next(iter(pools)).removeprefix("pool ")
-    example = f"pools.{name}.{change.path}"
-    context.tell(ChangeWithoutEffect(span, change.path, first, example))
+    example = f"{change.before}pools.{name}.{change.path}"
+    context.tell(ChangeWithoutEffect(span, change.whole, first, example))
     return False
 
 
@@ -164,7 +183,7 @@ def _parsed(context: Declarations, change: Change) -> Expr | None:
     if change.path == "layout" and "=" in change.value:
         hint = "an attribute of the layout is changed by `--set layout.tp=16`"
     span = asked.span(start, len(asked.text))
-    context.tell(NoSuchChange(span, change.path, reason, None, hint))
+    context.tell(NoSuchChange(span, change.whole, reason, None, hint))
     return None
 
 

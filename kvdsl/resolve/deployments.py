@@ -24,7 +24,7 @@ from kvdsl.resolve.combination_messages import (
 )
 from kvdsl.resolve.conditions import read_requirement
 from kvdsl.resolve.context import Context
-from kvdsl.resolve.hardware import kinds_of
+from kvdsl.resolve.hardware import boards_of, kinds_of
 from kvdsl.resolve.inheritance import flat
 from kvdsl.resolve.libraries import own_library
 from kvdsl.resolve.pools import is_apart, pools_of
@@ -43,11 +43,14 @@ from kvdsl.spec.deployment import (
     TierUse,
     Waiver,
 )
+from kvdsl.spec.hardware import Device
 from kvdsl.spec.layout import Layout
 from kvdsl.spec.slots import Referred
 from kvdsl.syntax.nodes import Allow, Items
 
 _CODE = re.compile(r"KV\d{3}")
+_WORD = re.compile(r"(?!KV\d*$)[a-z]\w*", re.IGNORECASE | re.ASCII)
+"""Perhaps the name of a rule, which the check of the whole plan knows."""
 
 
 def build_deployment(context: Context, raw: Raw, owner: str) -> Deployment | None:
@@ -67,7 +70,29 @@ def build_deployment(context: Context, raw: Raw, owner: str) -> Deployment | Non
     _clauses(context, raw, parts, subject)
     _compared(context, raw, parts)
     _tried(context, raw, parts, subject)
-    return _with_libraries(context, finished(Deployment, parts))
+    return _with_boards(context, _with_libraries(context, finished(Deployment, parts)))
+
+
+def _with_boards(context: Context, built: Deployment | None) -> Deployment | None:
+    """The nodes that could hold loose devices. The catalog is read for it only where a layout says
+    more than copies, which nothing has to join."""
+    if built is None:
+        return built
+    pools = {}
+    for name, pool in built.pools.items():
+        loose = pool.on is not None and isinstance(pool.on.of, Device) and pool.on.count > 1
+        if pool.on is not None and loose and _cut(pool.layout):
+            found = {"boards": tuple(boards_of(context, pool.on))}
+            pools[name] = pool.model_copy(update={"on": pool.on.model_copy(update=found)})
+    return built.model_copy(update={"pools": {**built.pools, **pools}}) if pools else built
+
+
+def _cut(layout: Layout | None) -> bool:
+    """Whether a layout says anything but copies of a whole model."""
+    if layout is None:
+        return False
+    parts = (layout.attention, layout.ffn, layout.shared_experts, layout.vocab, layout.experts)
+    return (layout.tp or 1) > 1 or layout.pp > 1 or any(part is not None for part in parts)
 
 
 def _with_libraries(context: Context, built: Deployment | None) -> Deployment | None:
@@ -190,7 +215,7 @@ def _requirements(context: Context, raw: Raw, subject: Subject) -> tuple[Require
 
 def _waiver(context: Context, kept: Kept[Allow]) -> Waiver | None:
     node = kept.node
-    if not _CODE.fullmatch(node.code.text):
+    if not _CODE.fullmatch(node.code.text) and not _WORD.fullmatch(node.code.text):
         upper = node.code.text.upper()
         instead = upper if _CODE.fullmatch(upper) else None
         context.tell(BadCode(node.code.span, node.code.text, instead))

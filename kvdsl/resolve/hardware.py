@@ -12,6 +12,7 @@ from typing import assert_never
 
 from kvdsl.resolve.combination_messages import IncompleteShape
 from kvdsl.resolve.context import Context
+from kvdsl.resolve.lookup import in_catalog
 from kvdsl.resolve.names import Scope
 from kvdsl.resolve.naming_messages import a_kind
 from kvdsl.resolve.schema import Attribute, make
@@ -122,6 +123,22 @@ def _selected(context: Context, of: Reference, count: int, span: Span) -> Select
         context.tell(TooLarge(span, f"{MOST_UNITS:,} devices", None))
         return None
     return make(Selection, span, count=count, of=spec)
+
+
+def boards_of(context: Context, on: Selection) -> list[str]:
+    """Nodes of the catalog whose devices are those of a selection, and are joined. Of
+    several those of the shortest name are the board itself, the others are clouds'."""
+    found: list[str] = []
+    for name in context.catalog.names("nodes"):
+        declared = in_catalog(context, "nodes", name)
+        if declared is None or on.at is None:
+            continue
+        node = context.spec(Reference(declared.kind, declared.title, declared), on.at)
+        if not isinstance(node, Node) or node.scale_up is None or len(node.devices) != 1:
+            continue
+        if (node.devices[0].count, node.devices[0].of.title) == (on.count, on.of.title):
+            found.append(node.title)
+    return [title for title in found if len(title) == min(map(len, found))]
 
 
 def _picked(context: Context, value: Picked, expr: Expr) -> Selection | None:

@@ -17,7 +17,7 @@ from kvdsl.resolve.foreign_names import own_name
 from kvdsl.resolve.inheritance import flat
 from kvdsl.resolve.naming_messages import a_kind, likely, listed
 from kvdsl.resolve.pools import POOL_KEYS, pool_raw
-from kvdsl.resolve.schema import Attribute, schema_of
+from kvdsl.resolve.schema import KINDS, Attribute, schema_of
 from kvdsl.spec.declaration import Block
 from kvdsl.spec.deployment import Deployment, Pool
 from kvdsl.spec.formats import Recipe
@@ -56,10 +56,12 @@ class _Level:
     free: int = 0
 
 
-def keys_of(context: Declarations, raw: Raw, names: Sequence[str]) -> tuple[str, ...] | NoPath:
-    """The keys under which a path is written over a deployment's block: `pools.decode.layout` is
-    `pool decode` and `layout`."""
-    level = _Level(Deployment, raw, "a deployment")
+def keys_of(
+    context: Declarations, kind: str, raw: Raw, names: Sequence[str], before: str = ""
+) -> tuple[str, ...] | NoPath:
+    """The keys under which a path is written over the block of a deployment or fleet:
+    `pools.decode.layout` is `pool decode` and `layout`. `before` is what leads to the block."""
+    level = _Level(KINDS[kind], raw, a_kind(kind), before)
     keys: list[str] = []
     rest = list(names)
     while rest:

@@ -13,6 +13,14 @@ from collections.abc import Sequence
 
 from kvdsl.diagnostics import Diagnostic, Report
 from kvdsl.project.loader import Project
+from kvdsl.resolve.addressees import (
+    addressee,
+    for_deployment,
+    misplaced,
+    of_fleet,
+    unreached,
+    within,
+)
 from kvdsl.resolve.blocks import Raw
 from kvdsl.resolve.changes import Change, changed
 from kvdsl.resolve.declarations import Declarations, heading
@@ -25,7 +33,7 @@ from kvdsl.resolve.sweep_values import faults_of
 from kvdsl.resolve.values import Reference
 from kvdsl.source import SourceFile
 from kvdsl.spec.declaration import Declaration
-from kvdsl.spec.deployment import Deployment
+from kvdsl.spec.deployment import Deployment, Fleet
 from kvdsl.spec.hardware import Cluster, Device, Node, Rack
 from kvdsl.spec.library import Library
 from kvdsl.syntax.nodes import Assign, Block, Name, Path, Truth
@@ -40,6 +48,7 @@ class Resolver:
         self._project = project
         self._all = Declarations(project.catalog)
         self._main = self._all.names(project.main)
+        self._deployments: tuple[str, ...] | None = None
 
     def declared(self, kind: str) -> tuple[str, ...]:
         """Names of the main file's declarations of a kind, in order."""
@@ -78,15 +87,30 @@ class Resolver:
         answer = self._all.collected(lambda: self._deployment(name, changes))
         return answer.result, self._with_files(answer.found)
 
+    def heard(self, changes: Sequence[Change], *names: str) -> tuple[Change, ...]:
+        """The changes without those that are for others of the file's deployments than these."""
+        others = set(self._known()) - set(names) if changes else set()
+        return tuple(change for change in changes if addressee(change) not in others)
+
+    def fleet(
+        self, name: str, changes: Sequence[Change] = ()
+    ) -> tuple[Fleet | None, tuple[Diagnostic, ...]]:
+        """A fleet with those of the changes from outside that are its own. Those for deployments
+        are `member`'s, and one that reaches none of them is told."""
+        answer = self._all.collected(lambda: self._fleet(name, changes))
+        return answer.result, self._with_files(answer.found)
+
     def member(
         self, deployment: Deployment, changes: Sequence[Change]
     ) -> tuple[Deployment | None, tuple[Diagnostic, ...]]:
-        """A deployment of a fleet with changes from outside, whatever file declares it."""
+        """A deployment of a fleet with what of changes from outside reaches it, whatever file
+        declares it."""
         every = (each for file in self._all.files for each in file.declared() if each.node)
         declared = next((each for each in every if heading(each) == deployment.at), None)
         if declared is None:
             return deployment, ()
-        answer = self._all.collected(lambda: self._changed(declared, changes))
+        own = for_deployment(changes, declared.name)
+        answer = self._all.collected(lambda: self._changed(declared, own))
         made = answer.result if isinstance(answer.result, Deployment) else None
         return made, self._with_files(self._all.of_parent(declared, answer.found))
 
@@ -156,6 +180,43 @@ class Resolver:
             spec = self._all.spec(reference, declared.span)
         return spec if isinstance(spec, Deployment) else None
 
+    def _fleet(self, name: str, changes: Sequence[Change]) -> Fleet | None:
+        declared = self._found(name)
+        if declared is None or declared.kind != "fleet":
+            return None
+        own = [change for change in changes if of_fleet(change)]
+        if own:
+            spec = self._changed(declared, own)
+        else:
+            reference = Reference(declared.kind, declared.title, declared)
+            spec = self._all.spec(reference, declared.span)
+        if not isinstance(spec, Fleet):
+            return None
+        names = [deployment.name for deployment in spec.deployments]
+        rest = [change for change in changes if change not in own]
+        return spec if self._reaches(rest, names) else None
+
+    def _reaches(self, changes: Sequence[Change], names: Sequence[str]) -> bool:
+        """Whether changes from outside begin with what the deployments have; told where not."""
+        outside = [change for change in changes if change.at is None]
+        known = self._known() or tuple(names) if outside else ()
+        one_of = known if len(known) > 1 else ()
+        told = [unreached(c, names, known) or misplaced(c, one_of) for c in outside]
+        for message in told:
+            if message is not None:
+                self._all.tell(message)
+        return not any(told)
+
+    def _known(self) -> tuple[str, ...]:
+        """Names of the deployments that the file declares, and of those in its fleets."""
+        if self._deployments is None:
+            found = dict.fromkeys(self.concrete("deployment"))
+            for name in self.declared("fleet"):
+                fleet, _ = self.fleet(name)
+                found |= dict.fromkeys(d.name for d in fleet.deployments) if fleet else {}
+            self._deployments = tuple(found)
+        return self._deployments
+
     def _changed(self, declared: Declared, changes: Sequence[Change]) -> Declaration | None:
         raw = self._raw(declared, changes)
         return None if raw is None else self._all.titled(declared, raw)
@@ -169,9 +230,12 @@ class Resolver:
 
     def _raw(self, declared: Declared, changes: Sequence[Change]) -> Raw | None:
         raw = self._all.raw(declared, declared.span)
+        if declared.kind == "deployment" and not self._reaches(changes, (declared.name,)):
+            return None
         for change in changes:
+            own = within(change) if addressee(change) == declared.name else change
             if raw is not None:
-                raw = changed(self._all, raw, change, self._scope_of)
+                raw = changed(self._all, declared.kind, raw, own, self._scope_of)
         return raw
 
     def _scope_of(self, source: SourceFile) -> Scope:

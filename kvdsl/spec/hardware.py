@@ -247,6 +247,12 @@ class Pick(Block):
     level: Literal["devices", "nodes", "racks", "clusters"]
     runs: tuple[tuple[int, int], ...]
 
+    @property
+    def text(self) -> str:
+        """As it is written behind a name."""
+        runs = ", ".join(str(a) if a == b else f"{a}..{b}" for a, b in self.runs)
+        return f".{self.level}[{runs}]"
+
 
 class Selection(Block):
     """`count` of a piece of hardware side by side (nothing joins them), or some units of one."""
@@ -254,3 +260,5 @@ class Selection(Block):
     count: int = 1
     of: Hardware
     pick: Pick | None = None
+    boards: tuple[str, ...] = ()
+    """Nodes of the catalog that join just these devices, where loose ones are to be joined."""

@@ -281,13 +281,13 @@ REPORTS: tuple[Report, ...] = (
     Report(
         19, "vllm-project/vllm#21348", "sglang_21348", "KV228", INFO,
         ("93 % is of what is free before loading under engines.sglang_0_5_21",
-         "as a share of the whole memory this budget is 93.2%", "75.4% of what weights and over"),
+         "as a share of the whole memory this budget is 93.2 %", "75.4 % of what weights and over"),
         figures={"kv.printed": (367_404, 0.001)},
         twin="vllm_21348",
     ),
     Report(
         19, "InternLM/lmdeploy#2793", "lmdeploy_2793", "KV228", INFO,
-        ("80 % is of what weights and overheads leave under lmdeploy", "83.4% of the memory"),
+        ("80 % is of what weights and overheads leave under lmdeploy", "83.4 % of the memory"),
     ),
     Report(
         19, "InternLM/lmdeploy#3804", "lmdeploy_3804", "KV228", INFO,
@@ -296,7 +296,7 @@ REPORTS: tuple[Report, ...] = (
     ),
     Report(
         19, "NVIDIA/TensorRT-LLM#1400", "trtllm_1400", "KV228", INFO,
-        ("90 % is of what weights and overheads leave", "91.7% of the memory"),
+        ("90 % is of what weights and overheads leave", "91.7 % of the memory"),
         figures={"memory.kv": (65 * 2**30, 0.1)},
     ),
     # 20: both numbers, and which manager is active.
@@ -343,10 +343,10 @@ REPORTS: tuple[Report, ...] = (
     ),
     Report(
         24, "sgl-project/sglang#28620", "sglang_28620", "KV241", INFO,
-        ("weights: 844.8 MB on a GPU", "cache: 2,048 B/tok, 10.0% of the model's own", "graphs: "),
+        ("weights: 844.8 MB on a GPU", "cache: 2,048 B/tok, 10 % of the model's own", "graphs: "),
     ),
     Report(
         24, "local-inference-lab/rtx6kpro, GLM 5.1 logs", "glm_5_1", "KV241", INFO,
-        ("cache: 394 B/tok, 1.3% of the model's own", "graphs: "),
+        ("cache: 394 B/tok, 1.3 % of the model's own", "graphs: "),
     ),
 )  # fmt: skip

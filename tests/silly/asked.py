@@ -105,7 +105,7 @@ BUDGETS: dict[str, Case] = {
     "a reserve larger than memory": Case(none_fit, rest="budget { reserve = 1 TB }"),
     "no room for the cache at all": Case(none_fit, rest="budget { kv = 0 B }"),
     "a cache larger than memory": Case(rest="budget { kv = 1 TB }"),
-    "an unknown code waived": Case(words="no rule KV999", rest='allow KV999 because "x"'),
+    "an unknown code waived": Case(words="the code `KV999`", rest='allow KV999 because "x"'),
     "a code waived that silences nothing": Case(figures, rest='allow KV101 because "x"'),
     "a requirement that divides by zero": Case(
         rest="require kv.tokens / (kv.copies - 1) >= 1 tok"
