@@ -43,6 +43,9 @@ FLEET_ROWS: tuple[tuple[str, str, bool], ...] = (
 )
 """The same of fleets: their sums."""
 
+ECHOES: Mapping[str, str] = MappingProxyType({"kv.running": "kv.sequences"})
+"""A value that tells nothing where it is another's."""
+
 OF_LENGTH = ("kv.sequences", "kv.running")
 """Capacities that follow from how long requests are."""
 

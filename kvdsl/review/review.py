@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from kvdsl.comparison import LABELS
+from kvdsl.comparison import ECHOES, LABELS
 from kvdsl.difference import (
     DeploymentChange,
     Difference,
@@ -21,6 +21,7 @@ from kvdsl.difference import (
     Trouble,
     ValueChange,
 )
+from kvdsl.formulas import Term
 from kvdsl.plan import Finding, Plan
 from kvdsl.requirements import JUDGED
 from kvdsl.review.conditions import agreed_flips, flips, same_condition
@@ -155,6 +156,8 @@ def _values(before: Plan | None, after: Plan | None, between: Plan | None) -> li
     for name in dict.fromkeys((*(n for n in LABELS if n in new), *new, *old)):
         if name in INPUTS or (name.startswith("pools.") and name.split(".", 2)[2] in INPUTS):
             continue  # what the author wrote is told as that
+        if all(_echoed(name, values) for values in (old, new)):
+            continue
         one, two = old.get(name), new.get(name)
         a, b = one.quantity if one else None, two.quantity if two else None
         term = two or one
@@ -163,6 +166,12 @@ def _values(before: Plan | None, after: Plan | None, between: Plan | None) -> li
         label = LABELS.get(name) or (term.label if term else "") or name
         found.append(ValueChange(name, label, a, b, worth(name, a, b), way, middle, name in LABELS))
     return found
+
+
+def _echoed(name: str, values: Mapping[str, Term]) -> bool:
+    """Whether a value tells nothing that another has not told."""
+    own, first = values.get(name), values.get(ECHOES.get(name, ""))
+    return name in ECHOES and (own is None or (first is not None and own.value == first.value))
 
 
 # --- requirements and findings -----------------------------------------------------------------
