@@ -10,8 +10,9 @@ from functools import cache
 import pytest
 
 from kvdsl.diagnostics import Severity
-from kvdsl.pipeline import compile_text
 from kvdsl.plan import Finding, Plan
+from kvdsl.project.loader import load_text
+from kvdsl.sketches import planned
 from kvdsl.units import shown
 from tests.known.planning_reports import KINDS, REPORTS, Report
 from tests.known.published import Spec
@@ -29,7 +30,7 @@ def plans() -> Mapping[str, Plan]:
         for r in REPORTS
         if r.layout
     )
-    made = compile_text("\n".join((TEXT, *children)), "planning_bugs.kvspec")
+    made = planned(load_text("\n".join((TEXT, *children)), "planning_bugs.kvspec"))
     unreadable = [d for d in made.report.diagnostics if d.code < "KV100"]
     assert not unreadable, unreadable
     return {plan.name: plan for plan in made.plans}

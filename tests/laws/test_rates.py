@@ -15,11 +15,11 @@ import kvdsl
 from kvdsl.costs.estimate import Estimate, estimate
 from kvdsl.costs.queues import fewest, queue_wait
 from kvdsl.costs.sustained import sustained
-from kvdsl.pipeline import compile_text
 from kvdsl.planning.subjects import subject
 from kvdsl.project.catalog import Catalog
 from kvdsl.project.loader import load_text
 from kvdsl.resolve.resolver import Resolver
+from kvdsl.sketches import planned
 
 CATALOG = Catalog()
 """Read once for all tests here."""
@@ -159,12 +159,12 @@ def never_rises(before: Any, after: Any) -> bool:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_at_a_rate_more_of_a_resource_never_raises_a_time(model: str, engine: str) -> None:
     """Fewer are in flight then, so fewer prompts would share a chunk: they still wait no longer."""
-    for layout in (LAYOUTS[0], LAYOUTS[1 + (MODELS.index(model) + ENGINES.index(engine)) % 3]):
-        old = served(spec(model=model, engine=f"engine = {engine}", layout=layout))
-        for better in BETTER:
-            new = served(spec(model=model, engine=f"engine = {engine}", layout=layout, **better))
-            for name in TIMES:
-                assert never_rises(old[name], new[name]), (layout, better, name)
+    layout = LAYOUTS[(MODELS.index(model) + ENGINES.index(engine)) % len(LAYOUTS)]
+    old = served(spec(model=model, engine=f"engine = {engine}", layout=layout))
+    for better in BETTER:
+        new = served(spec(model=model, engine=f"engine = {engine}", layout=layout, **better))
+        for name in TIMES:
+            assert never_rises(old[name], new[name]), (layout, better, name)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -222,7 +222,7 @@ def test_the_highest_rate_never_falls(engine: str, lengths: tuple[int, int]) -> 
 ERRORS = {"KV203", "KV215"}
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(
     st.sampled_from([IDEAL, "engine = engines.vllm_0_33"]),
     st.sampled_from([*LAYOUTS, "tp = 2; replicas = 3"]),
@@ -240,7 +240,7 @@ def test_the_highest_rate_is_served_and_no_higher_one_in_a_plan_and_in_bulk(
     most = highest(**load)
     rates = [most * 0.9, most, most * 1.02]
     texts = [spec(**load, rate=f"{rate:.10g}") for rate in rates]
-    plans = [compile_text(text).plan("run") for text in texts]
+    plans = [planned(load_text(text)).plans[0] for text in texts]
     fits = [not ERRORS & {f.code for f in plan.findings} for plan in plans]
     assert fits == [True, True, False]
     assert ["prefill.ttft" in plan.values for plan in plans] == fits
