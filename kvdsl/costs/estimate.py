@@ -154,6 +154,9 @@ def _timed(
     pace = constants(subject)
 
     def capacity() -> Term:
+        fit, asked = of_memory["kv.sequences"], subject.workload.concurrency
+        if asked is not None and not some(asked > fit.value):
+            return fit  # all fit whole: how many more would run is not asked
         return of_memory[RUNNING]
 
     if pace is None:
